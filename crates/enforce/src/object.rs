@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The compiled BPF programs and how they are loaded.
+
+use libbpf_rs::{Object, ObjectBuilder, OpenObject};
+
+use crate::{EnforceError, probe};
+
+/// libelf reads the image in place and wants it aligned.
+#[repr(C, align(16))]
+struct Aligned<Bytes: ?Sized>(Bytes);
+
+static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/touchmark.bpf.o")));
+
+/// Loads the object: the kernel verifies the programs, nothing is attached yet.
+pub(crate) fn load() -> Result<Object, EnforceError> {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, print_warning)));
+    let mut object = ObjectBuilder::default()
+        .name("touchmark")
+        .and_then(|builder| builder.open_memory(&IMAGE.0))
+        .map_err(EnforceError::kernel("open the compiled BPF programs"))?;
+    set_features(&mut object);
+    object
+        .load()
+        .map_err(EnforceError::kernel("load the BPF programs (`touchmark doctor` tells what this kernel lacks)"))
+}
+
+/// Fills the constant `kernel_verifies_signatures` of bpf/signature.h, alone in its section.
+fn set_features(object: &mut OpenObject) {
+    let mut features = object.maps_mut().filter(|map| map.name().to_string_lossy().contains(".rodata.feature"));
+    if let Some(value) = features.next().as_mut().and_then(|map| map.initial_value_mut()) {
+        value[0] = u8::from(probe::verifies_signatures());
+    }
+}
+
+/// libbpf's warnings, but for the verifier's log of thousands of lines: its last ones hold the complaint.
+fn print_warning(_: libbpf_rs::PrintLevel, message: String) {
+    const LAST: usize = 8;
+    let lines: Vec<_> = message.lines().collect();
+    for line in &lines[lines.len().saturating_sub(LAST)..] {
+        eprintln!("{line}");
+    }
+}
