@@ -1,1 +1,13 @@
-//! stub
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Signed statements and their containers: bytes in, bytes out, no I/O.
+//!
+//! A [`statement`] says what a digest is of; [`cms`] signs it and checks the signature against trusted [`certificate`]s;
+//! [`elf`] carries a signature inside a program. Formats: `docs/formats.md`.
+
+pub mod certificate;
+pub mod cms;
+pub mod digest;
+pub mod elf;
+pub mod key;
+pub mod statement;
+pub mod verify;
