@@ -34,6 +34,26 @@ pub struct Counters {
     pub permitted: u64,
 }
 
+/// What becomes of the certificates in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustChange<'a> {
+    /// They stay.
+    Keep,
+    /// These count from now on; they include all that counted before, so what was approved stays approved.
+    Extend(&'a [Certificate]),
+    /// These count from now on; what was approved under the old ones is forgotten.
+    Replace(&'a [Certificate]),
+}
+
+impl<'a> TrustChange<'a> {
+    fn certificates(self) -> Option<&'a [Certificate]> {
+        match self {
+            Self::Keep => None,
+            Self::Extend(certificates) | Self::Replace(certificates) => Some(certificates),
+        }
+    }
+}
+
 impl Enforcement {
     /// The enforcement that is running; `None` if there is none.
     ///
@@ -69,32 +89,33 @@ impl Enforcement {
         Self::running()?.ok_or(EnforceError::MapContent { map: "policies", expected: "a policy", found: 0 })
     }
 
-    /// Makes `policy` count from now on; all cached verdicts fall. `certificates`: the new set to trust, or `None` to
-    /// keep the set in place. What was approved under another set is forgotten.
+    /// Makes `policy` count from now on; all cached verdicts fall. `approvals` are approved before it does, so that
+    /// nothing is refused in between.
     ///
     /// # Errors
     /// The scope does not exist, a certificate does not load, or the kernel refuses; then the old policy goes on.
-    pub fn apply(&self, policy: &Policy, certificates: Option<&[Certificate]>) -> Result<(), EnforceError> {
+    pub fn apply(&self, policy: &Policy, trust: TrustChange<'_>, approvals: &[Digest]) -> Result<(), EnforceError> {
         let old = self.raw_policy()?;
         let generation = next_generation(old.generation);
-        let keyring = match certificates {
+        let keyring = match trust.certificates() {
             Some(certificates) if probe::verifies_signatures() => keyring::create(certificates, generation)?.0,
             Some(_) => 0,
             None => old.keyring,
         };
-        let replaced = keyring != old.keyring && old.keyring != 0;
-        let written = policy.to_raw(generation, keyring).and_then(|raw| self.write_policy(&raw));
-        if written.is_err() && certificates.is_some() && keyring != 0 {
-            keyring::discard(KeySerial(keyring));
+        let change = || {
+            let raw = policy.to_raw(generation, keyring)?;
+            if matches!(trust, TrustChange::Replace(_)) {
+                self.forget_approvals()?;
+            }
+            approvals.iter().try_for_each(|digest| self.approve(digest))?;
+            self.write_policy(&raw)
+        };
+        let changed = change();
+        let unused = if changed.is_ok() { old.keyring } else { keyring };
+        if keyring != old.keyring && unused != 0 {
+            keyring::discard(KeySerial(unused));
         }
-        written?;
-        if certificates.is_some() {
-            self.forget_approvals()?;
-        }
-        if replaced {
-            keyring::discard(KeySerial(old.keyring));
-        }
-        Ok(())
+        changed
     }
 
     /// The mode that counts now; a trial that ran out counts as permissive.
@@ -166,7 +187,8 @@ impl Enforcement {
     pub fn stop(self) -> Result<(), EnforceError> {
         // The kernel detaches what is unpinned a moment later; the mode counts at once.
         let RawPolicy { keyring, generation, .. } = self.raw_policy()?;
-        let off = RawPolicy { abi_version: ABI_VERSION, generation: next_generation(generation), ..RawPolicy::default() };
+        let off =
+            RawPolicy { abi_version: ABI_VERSION, generation: next_generation(generation), ..RawPolicy::default() };
         self.write_policy(&off)?;
         pins::remove_all()?;
         if keyring != 0 {

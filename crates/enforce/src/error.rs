@@ -22,7 +22,9 @@ pub enum EnforceError {
         source: libbpf_rs::Error,
     },
     /// Programs of another version of Touchmark are pinned.
-    #[error("expected pinned maps of version {expected}, found version {found}; run `touchmark enforce --mode off`, then enforce again")]
+    #[error(
+        "expected pinned maps of version {expected}, found version {found}; run `touchmark enforce --mode off`, then enforce again"
+    )]
     AbiMismatch {
         /// This program's version.
         expected: u32,

@@ -15,8 +15,8 @@ use crate::EnforceError;
 /// because a second keyring of the same name would push the one in use out at once.
 pub(crate) fn create(certificates: &[Certificate], generation: u32) -> Result<KeySerial, EnforceError> {
     let name = CString::new(format!("touchmark-{generation}")).unwrap_or_default();
-    let serial = keyring::create_keyring(&name, USER_KEYRING)
-        .map_err(EnforceError::io("create a keyring in the kernel"))?;
+    let serial =
+        keyring::create_keyring(&name, USER_KEYRING).map_err(EnforceError::io("create a keyring in the kernel"))?;
     fill(serial, certificates).inspect_err(|_| discard(serial))?;
     Ok(serial)
 }
@@ -29,10 +29,8 @@ pub(crate) fn discard(serial: KeySerial) {
 
 fn fill(serial: KeySerial, certificates: &[Certificate]) -> Result<(), EnforceError> {
     for certificate in certificates {
-        keyring::add_certificate(certificate.der(), serial).map_err(EnforceError::io(format!(
-            "load the certificate of {} into the kernel",
-            certificate.subject()
-        )))?;
+        keyring::add_certificate(certificate.der(), serial)
+            .map_err(EnforceError::io(format!("load the certificate of {} into the kernel", certificate.subject())))?;
     }
     keyring::seal_keyring(serial).map_err(EnforceError::io("seal the keyring"))
 }

@@ -19,7 +19,7 @@ mod scope;
 mod usage;
 
 pub use abi::{Hook, Mode, Reason};
-pub use enforcement::{Counters, Enforcement};
+pub use enforcement::{Counters, Enforcement, TrustChange};
 pub use error::EnforceError;
 pub use events::{Event, EventReader};
 pub use policy::Policy;

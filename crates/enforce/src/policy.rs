@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use crate::EnforceError;
 use crate::abi::{ABI_VERSION, FLAG_ALLOW_UNCACHEABLE, FLAG_LOG_ALLOWED, Mode, RawPolicy};
 use crate::scope::Scope;
-use crate::EnforceError;
 
 /// What is checked, and what follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,16 +38,23 @@ pub struct Feature {
 }
 
 /// The kernel functions that the xattr path calls.
-const SIGNATURE_KFUNCS: &[&str] = &[
-    "bpf_get_file_xattr", "bpf_dynptr_adjust", "bpf_verify_pkcs7_signature", "bpf_lookup_user_key", "bpf_key_put",
-];
+const SIGNATURE_KFUNCS: &[&str] =
+    &["bpf_get_file_xattr", "bpf_dynptr_adjust", "bpf_verify_pkcs7_signature", "bpf_lookup_user_key", "bpf_key_put"];
 
 /// Looks at everything. Some answers need root.
 #[must_use]
 pub fn features() -> Vec<Feature> {
     vec![
-        bpf_lsm(), kernel_btf(), bpf_filesystem(), ima_hash(), bpf_programs(), signature_kfuncs(), fanotify(),
-        fs_verity(), tpm(), lockdown(),
+        bpf_lsm(),
+        kernel_btf(),
+        bpf_filesystem(),
+        ima_hash(),
+        bpf_programs(),
+        signature_kfuncs(),
+        fanotify(),
+        fs_verity(),
+        tpm(),
+        lockdown(),
     ]
 }
 
@@ -111,7 +118,9 @@ fn ima_hash() -> Feature {
             None => (State::Unknown, format!("{list} is empty")),
         },
         Err(error) if Path::new("/sys/kernel/security/ima").exists() => (State::Unknown, format!("{list}: {error}")),
-        Err(_) if Path::new("/sys/kernel/security/lsm").exists() => (State::Missing, "this kernel has no IMA".to_owned()),
+        Err(_) if Path::new("/sys/kernel/security/lsm").exists() => {
+            (State::Missing, "this kernel has no IMA".to_owned())
+        }
         Err(error) => (State::Unknown, format!("{list}: {error}")),
     };
     Feature {

@@ -49,14 +49,7 @@ fn add_key(kind: &CStr, description: &CStr, payload: &[u8], keyring: KeySerial) 
     let data = if payload.is_empty() { std::ptr::null() } else { payload.as_ptr() };
     // SAFETY: both strings end in NUL and `data` is readable for `payload.len()` bytes; all outlive the call.
     let result = unsafe {
-        libc::syscall(
-            libc::SYS_add_key,
-            kind.as_ptr(),
-            description.as_ptr(),
-            data,
-            payload.len(),
-            keyring.0,
-        )
+        libc::syscall(libc::SYS_add_key, kind.as_ptr(), description.as_ptr(), data, payload.len(), keyring.0)
     };
     serial(result)
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line. Help, manual pages and completions come from these definitions.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands;
+
+/// Run only code that carries your mark.
+#[derive(Debug, Parser)]
+#[command(name = "touchmark", version, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 in order; 1 something is not in order; 2 wrong usage; 3 could not do it.")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Turn enforcement on, change it or turn it off
+    Enforce(commands::enforce::Args),
+    /// Approve files by their embedded or detached signature
+    Admit(commands::admit::Args),
+    /// Show mode, counts and memory of enforcement
+    Status(commands::status::Args),
+    /// Show what was decided, and why
+    Events(commands::events::Args),
+    /// Show what this kernel offers, what follows, and how to get what is missing
+    Doctor(commands::doctor::Args),
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Before the whole machine is enforced: would what keeps it usable still run?
+//!
+//! Everything that any process has mapped executable now, and the programs one needs to get back in, must be approved.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use procfs::process::{MMPermissions, MMapPath};
+use touchmark_enforce::probe;
+use touchmark_sign::certificate::{Certificate, Trust};
+use touchmark_sign::digest::Digest;
+
+use crate::files::container::Container;
+use crate::{daemon, files, text};
+
+/// Not running now, perhaps, but needed to log in and undo things.
+const WAY_BACK: &[&str] = &["/bin/sh", "/bin/bash", "/bin/login", "/usr/bin/sudo", "/usr/sbin/sshd", "/sbin/agetty"];
+/// How many files the message names.
+const NAMED: usize = 10;
+
+/// Fails if something that runs now, or is needed to get back in, would be refused. Returns the digests to approve:
+/// those of files that are signed, but not in a way that the kernel checks by itself.
+pub(super) fn check(certificates: &[Certificate]) -> anyhow::Result<Vec<Digest>> {
+    let trust = Trust::new(certificates.to_vec());
+    let kernel_verifies = probe::verifies_signatures();
+    let mut refused = Vec::new();
+    let mut approvals = Vec::new();
+    for path in candidates()? {
+        match files::check_path(&path, &trust).and_then(|checked| Ok((checked.approved_digest()?, checked))) {
+            Ok((_, checked)) if kernel_verifies && checked.holds(Container::Xattr) == Some(true) => {}
+            Ok((digest, _)) => approvals.push(digest),
+            Err(_) => refused.push(path),
+        }
+    }
+    if refused.is_empty() {
+        return Ok(approvals);
+    }
+    let names: Vec<_> = refused.iter().take(NAMED).map(|path| format!("  {}", text::printable(path))).collect();
+    let more = refused.len().saturating_sub(NAMED);
+    anyhow::bail!(
+        "{} file(s) that run now, or are needed to log in, would be refused:\n{}{}\n\
+         sign them (touchmark sign -r ...), or start with --mode permissive and look at `touchmark events`; \
+         --trial 10m limits the damage, --force goes ahead",
+        refused.len(),
+        names.join("\n"),
+        if more > 0 { format!("\n  ... and {more} more") } else { String::new() }
+    )
+}
+
+fn candidates() -> anyhow::Result<BTreeSet<PathBuf>> {
+    let mut paths: BTreeSet<PathBuf> = WAY_BACK.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
+    paths.insert(daemon::executable()?);
+    for process in procfs::process::all_processes()?.flatten() {
+        // Processes come and go; kernel threads map nothing; those in another mount namespace have other paths.
+        let Ok(maps) = process.maps() else { continue };
+        paths.extend(maps.into_iter().filter_map(|map| match map.pathname {
+            MMapPath::Path(path) if map.perms.contains(MMPermissions::EXECUTE) => Some(path),
+            _ => None,
+        }));
+    }
+    paths.retain(|path| Path::new(path).exists());
+    Ok(paths)
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the daemon does with a file that is about to be executed.
+
+use std::os::fd::BorrowedFd;
+
+use touchmark_enforce::Enforcement;
+use touchmark_enforce::admission::Look;
+use touchmark_sign::certificate::Trust;
+
+use crate::files;
+
+/// Approves the file's digest if a trusted signature is embedded in it. Whatever fails, the kernel decides.
+pub(super) fn look(file: BorrowedFd<'_>, trust: &Trust, enforcement: &Enforcement) -> Look {
+    match files::check_embedded(file, trust) {
+        Ok(Some(digest)) => match enforcement.approve(&digest) {
+            Ok(()) => Look::Once,
+            Err(error) => {
+                eprintln!("touchmarkd: {error}");
+                Look::Again
+            }
+        },
+        // Unsigned, or signed by nobody we trust: the same until the file or the certificates change.
+        Ok(None) => Look::Once,
+        Err(_) => Look::Again,
+    }
+}

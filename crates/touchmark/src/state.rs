@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `touchmark enforce` tells the daemon: the certificates that count, in one file that is replaced as a whole.
+//!
+//! Mode and scope are not here: the kernel's policy map is the one place for them.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+use touchmark_sign::certificate::Certificate;
+
+/// Gone with a reboot, like the pins in the kernel.
+const DIRECTORY: &str = "/run/touchmark";
+/// Held by the daemon while it lives.
+const DAEMON_LOCK: &str = "touchmarkd.pid";
+
+/// What the daemon needs to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct State {
+    /// The trusted certificates, PEM.
+    certificates: Vec<String>,
+}
+
+impl State {
+    pub(crate) fn new(certificates: &[Certificate]) -> Self {
+        Self { certificates: certificates.iter().map(Certificate::to_pem).collect() }
+    }
+
+    /// The state in force; `None` if `touchmark enforce` was never run since boot.
+    pub(crate) fn load() -> anyhow::Result<Option<Self>> {
+        let path = path("state.toml");
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    pub(crate) fn save(&self) -> anyhow::Result<()> {
+        let (path, fresh) = (path("state.toml"), path("state.toml.new"));
+        let write = || -> io::Result<()> {
+            create_directory()?;
+            let text = toml::to_string(self).map_err(io::Error::other)?;
+            let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+            file.write_all(text.as_bytes())?;
+            fs::rename(&fresh, &path)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    pub(crate) fn certificates(&self) -> anyhow::Result<Vec<Certificate>> {
+        let parse = |pem: &String| Certificate::from_pem(pem.as_bytes());
+        self.certificates.iter().map(parse).collect::<Result<_, _>>().context("cannot read the certificates in force")
+    }
+}
+
+/// A lock that one process holds until it ends.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for the lock under which enforcement is changed.
+    pub(crate) fn change() -> anyhow::Result<Self> {
+        Ok(Self { _file: lock("lock", FlockOperation::LockExclusive)?.context("expected to wait for the lock")? })
+    }
+
+    /// The lock that the daemon holds while it lives, with its process id in the file; `None` if another holds it.
+    pub(crate) fn daemon() -> anyhow::Result<Option<Self>> {
+        let Some(mut file) = lock(DAEMON_LOCK, FlockOperation::NonBlockingLockExclusive)? else { return Ok(None) };
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .with_context(|| format!("cannot write {}", path(DAEMON_LOCK).display()))?;
+        Ok(Some(Self { _file: file }))
+    }
+}
+
+/// The daemon's process id, if one holds the daemon's lock.
+pub(crate) fn daemon_pid() -> anyhow::Result<Option<i32>> {
+    let path = path(DAEMON_LOCK);
+    if !path.exists() || lock(DAEMON_LOCK, FlockOperation::NonBlockingLockShared)?.is_some() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text.trim().parse().ok())
+}
+
+/// Waits until no daemon holds its lock.
+pub(crate) fn wait_for_daemon_end() -> anyhow::Result<()> {
+    lock(DAEMON_LOCK, FlockOperation::LockExclusive).map(drop)
+}
+
+/// `None`: another process holds it, and the operation was not to wait.
+fn lock(name: &str, operation: FlockOperation) -> anyhow::Result<Option<File>> {
+    let path = path(name);
+    let open = || {
+        create_directory()?;
+        // Not truncated: whoever holds the lock has written here.
+        File::options().read(true).write(true).create(true).truncate(false).mode(0o644).open(&path)
+    };
+    let file = open().with_context(|| format!("cannot open {}", path.display()))?;
+    match rustix::fs::flock(&file, operation) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(errno).with_context(|| format!("cannot lock {}", path.display())),
+    }
+}
+
+fn create_directory() -> io::Result<()> {
+    match DirBuilder::new().mode(0o755).create(DIRECTORY) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(name)
+}
