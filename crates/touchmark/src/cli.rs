@@ -17,6 +17,18 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Make a key to sign with
+    Key(commands::key::Args),
+    /// Sign files
+    Sign(commands::sign::Args),
+    /// Check the signatures of files
+    Verify(commands::verify::Args),
+    /// Show the signatures of a file
+    Inspect(commands::inspect::Args),
+    /// Write out a signature of a file
+    Extract(commands::extract::Args),
+    /// Take signatures off files
+    Unsign(commands::unsign::Args),
     /// Turn enforcement on, change it or turn it off
     Enforce(commands::enforce::Args),
     /// Approve files by their embedded or detached signature
@@ -27,4 +39,7 @@ pub(crate) enum Command {
     Events(commands::events::Args),
     /// Show what this kernel offers, what follows, and how to get what is missing
     Doctor(commands::doctor::Args),
+    /// Write manual pages and shell completions
+    #[command(hide = true)]
+    Generate(commands::generate::Args),
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Checks the signatures of one file.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use serde::Serialize;
+use touchmark_sign::certificate::Trust;
+use touchmark_sign::cms;
+use touchmark_sign::digest::Digest;
+use touchmark_sign::elf::ElfError;
+use touchmark_sign::statement::{Kind, Statement};
+
+use super::container::{Container, read_attribute, read_detached};
+use super::identity::Opened;
+use super::place::Place;
+use super::scan::{EmbeddedScan, Scan, ScanError, scan};
+use crate::stop::Stop;
+
+/// What the signatures of a file are worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Status {
+    /// There is a signature, and every one there is holds.
+    Valid,
+    /// There is none.
+    Unsigned,
+    /// One does not hold.
+    Invalid,
+    /// The file could not be read.
+    Error,
+}
+
+/// What was found in one container.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// Where.
+    pub(crate) container: Container,
+    /// The signer's name, or why the signature does not hold.
+    pub(crate) outcome: Result<String, Flaw>,
+}
+
+/// Why a signature does not hold.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Flaw {
+    /// The signature itself.
+    #[error(transparent)]
+    Signature(#[from] cms::VerifyError),
+    /// The embedded signature's frame.
+    #[error(transparent)]
+    Frame(#[from] ElfError),
+    /// The container cannot be read.
+    #[error("cannot read the signature: {0}")]
+    Read(#[from] io::Error),
+}
+
+/// A file that was looked at.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// SHA-256 of the whole file, as the kernel computes it.
+    pub(crate) whole: Digest,
+    /// The file's size in bytes.
+    pub(crate) size: u64,
+    /// One for each container that is there: embedded, xattr, detached.
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl Checked {
+    /// The verdict: all signatures that are there must hold.
+    pub(crate) fn status(&self) -> Status {
+        if self.findings.is_empty() {
+            Status::Unsigned
+        } else if self.findings.iter().all(|finding| finding.outcome.is_ok()) {
+            Status::Valid
+        } else {
+            Status::Invalid
+        }
+    }
+
+    /// Whether the signature in this container holds, if there is one.
+    pub(crate) fn holds(&self, container: Container) -> Option<bool> {
+        self.findings.iter().find(|finding| finding.container == container).map(|finding| finding.outcome.is_ok())
+    }
+
+    /// Every flaw, with its container.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let flaws: Vec<_> = self
+            .findings
+            .iter()
+            .filter_map(|finding| Some(format!("{}: {}", finding.container, finding.outcome.as_ref().err()?)))
+            .collect();
+        (!flaws.is_empty()).then(|| flaws.join("; "))
+    }
+
+    /// The whole-file digest if the status is valid, else an error with the reason.
+    pub(crate) fn approved_digest(&self) -> anyhow::Result<Digest> {
+        match self.status() {
+            Status::Valid => Ok(self.whole),
+            Status::Unsigned => anyhow::bail!("not signed"),
+            _ => anyhow::bail!("{}", self.reason().unwrap_or_default()),
+        }
+    }
+}
+
+/// Checks every signature of a file, in one pass over it.
+pub(crate) fn check(place: &Place, trust: &Trust, buffer: &mut [u8], stop: &Stop) -> Result<Checked, ScanError> {
+    let opened = Opened::open(place).map_err(ScanError::Open)?;
+    let scan = scan(opened.file.as_fd(), opened.size(), buffer, stop)?;
+    let mut findings = Vec::with_capacity(2);
+    let (whole, embedded) = check_embedded(scan, trust);
+    findings.extend(embedded.map(|outcome| Finding { container: Container::Embedded, outcome }));
+    let others = [(Container::Xattr, read_attribute(&opened.file)), (Container::Detached, read_detached(place))];
+    for (container, signature) in others {
+        let outcome = match signature {
+            Ok(None) => continue,
+            Ok(Some(der)) => verify(&der, Kind::File, whole, trust),
+            Err(error) => Err(error.into()),
+        };
+        findings.push(Finding { container, outcome });
+    }
+    Ok(Checked { whole, size: opened.size(), findings })
+}
+
+/// Checks only the embedded signature, by descriptor alone; `None` if there is none.
+pub(crate) fn check_open(
+    file: BorrowedFd<'_>,
+    trust: &Trust,
+    buffer: &mut [u8],
+) -> Result<Option<(Digest, Result<String, Flaw>)>, ScanError> {
+    let size = rustix::fs::fstat(file).map_err(io::Error::from)?.st_size;
+    let scan = scan(file, u64::try_from(size).unwrap_or(0), buffer, &Stop::default())?;
+    let (whole, outcome) = check_embedded(scan, trust);
+    Ok(outcome.map(|outcome| (whole, outcome)))
+}
+
+fn check_embedded(scan: Scan, trust: &Trust) -> (Digest, Option<Result<String, Flaw>>) {
+    let outcome = match scan.embedded {
+        Ok(None) => None,
+        Ok(Some(EmbeddedScan { der, content, .. })) => Some(verify(&der, Kind::ElfContent, content, trust)),
+        Err(error) => Some(Err(error.into())),
+    };
+    (scan.whole, outcome)
+}
+
+fn verify(der: &[u8], kind: Kind, digest: Digest, trust: &Trust) -> Result<String, Flaw> {
+    Ok(cms::verify(der, &Statement::new(kind, digest), trust)?.subject())
+}

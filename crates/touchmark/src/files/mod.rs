@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files on disk: found, opened, read, checked, signed, replaced.
+
+mod attributes;
+mod batch;
+pub(crate) mod check;
+pub(crate) mod container;
+pub(crate) mod edit;
+pub(crate) mod identity;
+pub(crate) mod mark;
+mod named;
+pub(crate) mod ordered;
+pub(crate) mod place;
+mod pseudo;
+mod replace;
+pub(crate) mod scan;
+pub(crate) mod signatures;
+mod temporary;
+pub(crate) mod unmark;
+pub(crate) mod walk;
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use globset::GlobSet;
+use touchmark_sign::certificate::Trust;
+use touchmark_sign::digest::Digest;
+
+use crate::stop::Stop;
+
+/// Checks the signature embedded in an open file, which needs no path: the digest of the whole file if a trusted
+/// signature holds, `None` if there is none or it does not hold, an error if the file cannot be read.
+///
+/// Reads by offset; the descriptor's position stays as it is. The caller must see to it that the file does not change
+/// after this: the digest is that of the bytes that were read.
+pub(crate) fn check_embedded(file: BorrowedFd<'_>, trust: &Trust) -> anyhow::Result<Option<Digest>> {
+    let checked = check::check_open(file, trust, &mut vec![0; scan::BUFFER])?;
+    Ok(checked.and_then(|(digest, outcome)| outcome.is_ok().then_some(digest)))
+}
+
+/// Checks every signature of one file, as `touchmark verify` does. A symbolic link stands for what it points to.
+pub(crate) fn check_path(path: &Path, trust: &Trust) -> anyhow::Result<check::Checked> {
+    let check = || {
+        let place = place::Place::resolve(path).map_err(scan::ScanError::Open)?;
+        check::check(&place, trust, &mut vec![0; scan::BUFFER], &Stop::default())
+    };
+    check().with_context(|| path.display().to_string())
+}
+
+/// All regular files that the paths name or, with `recursive`, hold.
+pub(crate) fn walk_all(paths: &[PathBuf], recursive: bool) -> impl Iterator<Item = anyhow::Result<PathBuf>> {
+    let selection = walk::Selection { paths: paths.to_vec(), recursive, exclude: GlobSet::empty(), tidy: false };
+    selection.walk().filter_map(|found| match found {
+        walk::Found::File(place) => Some(Ok(place.path())),
+        walk::Found::Skipped(..) => None,
+        walk::Found::Failed(path, error) => Some(Err(error).with_context(|| path.display().to_string())),
+    })
+}
+
+/// Lets the process open as many files as the system allows: deep trees keep a directory open on each level.
+pub(crate) fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Refused: then the old limit holds, and a file that cannot be opened is named.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
