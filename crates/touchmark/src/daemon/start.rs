@@ -16,10 +16,13 @@ use crate::state;
 
 const READY: &str = "ready";
 
-/// The daemon that belongs to this program: the one beside it.
+/// The daemon that belongs to this program: beside it, or in the `sbin` beside its folder.
 pub(crate) fn executable() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find out where this program is")?;
-    Ok(own.with_file_name("touchmarkd"))
+    let folder = own.parent().context("expected this program in a folder")?;
+    let places = [folder.join("touchmarkd"), folder.with_file_name("sbin").join("touchmarkd")];
+    let found = places.iter().find(|place| place.is_file());
+    found.cloned().with_context(|| format!("expected touchmarkd at {} or {}", places[0].display(), places[1].display()))
 }
 
 /// Whether a daemon serves.
