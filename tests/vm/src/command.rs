@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Running the host's tools, with errors that carry what the tool said.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 
@@ -18,12 +18,11 @@ pub fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command to its end and returns what it wrote and how it ended, whatever that was.
+/// Runs a command to its end, without input unless the caller gave it some, and returns what it wrote and how it ended.
 ///
 /// # Errors
 /// The command cannot be started.
 pub fn output(command: &mut Command) -> Result<Output> {
-    command.stdin(Stdio::null());
     command.output().with_context(|| format!("{} could not be started (is it installed?)", describe(command)))
 }
 

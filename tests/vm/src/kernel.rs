@@ -150,6 +150,12 @@ impl Kernel {
         Modules::read(self.module_root().join("lib/modules").join(&self.release))
     }
 
+    /// The version as two numbers that can be compared; (0, 0) when it is none.
+    pub(crate) fn numbers(&self) -> (u32, u32) {
+        let mut parts = self.version.split('.').map_while(|part| part.parse().ok());
+        (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+    }
+
     fn cached(folder: &Path) -> Result<Option<Self>> {
         let Ok(text) = fs::read(folder.join("kernel.json")) else { return Ok(None) };
         let kernel: Self = serde_json::from_slice(&text).with_context(|| format!("{} is damaged", folder.display()))?;

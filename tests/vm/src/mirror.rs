@@ -17,14 +17,14 @@ pub struct Mirrors {
 }
 
 impl Mirrors {
-    /// Takes `TOUCHMARK_DEBIAN_MIRROR` and `TOUCHMARK_DEBIAN_SECURITY_MIRROR` where set, and what the system's apt uses
+    /// Takes `TOUCHMARK_MIRROR` and `TOUCHMARK_SECURITY_MIRROR` where set, and what the system's apt uses
     /// for Debian otherwise.
     ///
     /// # Errors
     /// Neither names a main archive.
     pub fn detect() -> Result<Self> {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let (main, security) = (set("TOUCHMARK_DEBIAN_MIRROR"), set("TOUCHMARK_DEBIAN_SECURITY_MIRROR"));
+        let (main, security) = (set("TOUCHMARK_MIRROR"), set("TOUCHMARK_SECURITY_MIRROR"));
         if let Some(main) = main {
             return Ok(Self { main, security });
         }
@@ -37,7 +37,7 @@ impl Mirrors {
         let Some(mut found) = Self::parse(&targets) else {
             bail!(
                 "no mirror of Debian found: apt's sources name none, or their lists were never fetched (try \
-                 `apt-get update` as root); else set TOUCHMARK_DEBIAN_MIRROR and TOUCHMARK_DEBIAN_SECURITY_MIRROR to the \
+                 `apt-get update` as root); else set TOUCHMARK_MIRROR and TOUCHMARK_SECURITY_MIRROR to the \
                  addresses of one"
             );
         };

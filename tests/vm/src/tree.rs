@@ -37,7 +37,7 @@ impl Tree {
     /// # Errors
     /// It cannot be fetched.
     pub fn fetch() -> Result<Self> {
-        let path = cache::root()?.join("trees").join(format!("trixie-{LAYOUT}"));
+        let path = place()?;
         if !path.exists() {
             let _lock = FetchLock::acquire()?;
             if !path.exists() {
@@ -47,11 +47,28 @@ impl Tree {
         Ok(Self { path })
     }
 
+    /// Forgets the cached tree, so that the next use fetches what is the newest then.
+    ///
+    /// # Errors
+    /// The folder cannot be removed.
+    pub fn forget() -> Result<()> {
+        let _lock = FetchLock::acquire()?;
+        let path = place()?;
+        if path.exists() {
+            fs::remove_dir_all(path)?;
+        }
+        Ok(())
+    }
+
     /// The folder that is to be the machine's `/`.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+fn place() -> Result<PathBuf> {
+    Ok(cache::root()?.join("trees").join(format!("trixie-{LAYOUT}")))
 }
 
 fn make(place: &Path) -> Result<()> {

@@ -1,1 +1,39 @@
-fn main(){}
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs inside the machine: the first process of the initramfs, the first process of the disk, and one process for
+//! each trial. On the host it only lists the trials.
+
+mod control;
+mod enforce;
+mod init;
+mod report;
+mod runner;
+mod sanity;
+mod script;
+mod sh;
+mod site;
+mod system;
+mod trial;
+
+use std::process::ExitCode;
+
+use trial::Trial;
+
+/// The trials by module; the host names them `MODULE::NAME`.
+static MODULES: &[(&str, &[Trial])] =
+    &[("sanity", sanity::TRIALS), ("enforce", enforce::TRIALS), ("control", control::TRIALS)];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["--list"] => trial::list(MODULES),
+        ["trial", name] => return trial::run(MODULES, name),
+        ["on-disk"] => init::second_stage(MODULES),
+        [] if std::process::id() == 1 => init::first_stage(),
+        _ => {
+            eprintln!("usage: touchmark-vm-guest --list (on the host; all else is for the machine)");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}
