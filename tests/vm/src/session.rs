@@ -49,8 +49,7 @@ pub fn run_trials(
         let mut machine = Machine::boot(kernel, image, guest, &job, options)?;
         let before = left.len();
         let mut data = Vec::new();
-        loop {
-            let Some(trial) = left.first() else { break };
+        while let Some(trial) = left.first() {
             match machine.event(patience(trial, options)) {
                 Ok(Event::Start { .. }) => data.clear(),
                 Ok(Event::Data { key, value, .. }) => data.push((key, value)),
