@@ -17,7 +17,7 @@ build: ## Build the programs: target/release/touchmark and touchmarkd
 demo: ## Sign a Debian file tree, enforce it on a stock kernel in a virtual machine, watch tampering be refused
 	@tools/install.sh build vm
 	$(CARGO) build --release -p touchmark -p touchmark-vm
-	tools/demo.sh
+	@tools/demo/run.sh
 
 .PHONY: test
 test: ## Run every test, those in the virtual machines on three Debian kernels included

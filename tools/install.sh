@@ -11,7 +11,7 @@ packages_for() {
     case $1 in
     build) echo "gcc make clang llvm pkg-config libelf-dev zlib1g-dev linux-libc-dev" ;;
     # The machine, and what fetches and unpacks Debian's kernels and file tree.
-    vm) echo "qemu-system-x86 e2fsprogs cpio xz-utils debian-archive-keyring" ;;
+    vm) echo "qemu-system-x86 e2fsprogs xz-utils debian-archive-keyring binutils kmod" ;;
     # Other tools that the tests hold ours against.
     test) echo "openssl attr softhsm2 libcap2-bin" ;;
     bench) echo "openssl attr ima-evm-utils binutils time" ;;

@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Do not start touchmarkd: no events are logged, and embedded signatures need `touchmark admit`
     #[arg(long)]
     no_daemon: bool,
+    /// Say nothing when all went well
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let _lock = Lock::change()?;
     if args.mode == ModeArg::Off {
-        return turn_off();
+        return turn_off(args);
     }
     let policy = policy(args)?;
     let in_force = in_force()?;
@@ -88,19 +91,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !args.no_daemon && restart {
         daemon::restart()?;
     }
-    report(&policy, &certificates, &enforcement)?;
+    if !args.quiet {
+        report(&policy, &certificates, &enforcement)?;
+    }
     Ok(Exit::Success)
 }
 
-fn turn_off() -> anyhow::Result<Exit> {
-    match Enforcement::running()? {
-        Some(enforcement) => {
-            enforcement.stop()?;
-            println!("enforcement is off");
-        }
-        None => println!("enforcement was off already"),
-    }
+fn turn_off(args: &Args) -> anyhow::Result<Exit> {
+    let running = Enforcement::running()?;
+    let word = if running.is_some() { "is off" } else { "was off already" };
+    running.map(Enforcement::stop).transpose()?;
     daemon::stop()?;
+    if !args.quiet {
+        println!("enforcement {word}");
+    }
     Ok(Exit::Success)
 }
 
