@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use crate::Kernel;
 use crate::cache;
 use crate::command;
 use crate::machine::{Machine, Options};
 use crate::protocol::{Event, Job};
-use crate::Kernel;
 
 /// How long a kernel may take under KVM to get to our first process. It takes about a second.
 const PROBE_DEADLINE: Duration = Duration::from_secs(20);
@@ -78,14 +78,21 @@ impl Accel {
     }
 }
 
+/// What QEMU 7.2 does not emulate and would warn about.
+macro_rules! unsupported {
+    () => {
+        ",-pcid,-x2apic,-tsc-deadline,-invpcid,-spec-ctrl"
+    };
+}
+
 /// The processor to emulate for a kernel of that version. (`-cpu max` crashes all of them at boot.)
 fn emulated_cpu(version: (u32, u32)) -> &'static str {
     if version <= (6, 12) {
         // QEMU 7.2 emulates cmpxchg16b wrongly: the slab allocator of 6.12 crashes.
-        "Haswell-v4,-cx16"
+        concat!("Haswell-v4", unsupported!(), ",-cx16")
     } else {
         // 7.2 needs it: without, kmalloc_nolock() fails, and with it BPF's local storage, where verdicts are kept.
-        "Haswell-v4"
+        concat!("Haswell-v4", unsupported!())
     }
 }
 
@@ -101,7 +108,9 @@ fn fingerprint(kernel: &Kernel) -> Result<String> {
     let host = rustix::system::uname().release().to_string_lossy().into_owned();
     let qemu = command::run(Command::new(crate::machine::QEMU).arg("--version"))?;
     let qemu = qemu.lines().next().unwrap_or_default();
-    let plain = |text: &str| text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect::<String>();
+    let plain = |text: &str| {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect::<String>()
+    };
     Ok(format!("{}_{}_{}", plain(&host), plain(qemu), plain(&kernel.release)))
 }
 
@@ -111,8 +120,8 @@ mod tests {
 
     #[test]
     fn cmpxchg16b_is_for_the_kernels_that_need_it() {
-        assert_eq!(emulated_cpu((6, 1)), "Haswell-v4,-cx16");
-        assert_eq!(emulated_cpu((6, 12)), "Haswell-v4,-cx16");
-        assert_eq!(emulated_cpu((7, 2)), "Haswell-v4");
+        assert!(emulated_cpu((6, 1)).contains("-cx16"));
+        assert!(emulated_cpu((6, 12)).contains("-cx16"));
+        assert!(!emulated_cpu((7, 2)).contains("-cx16"));
     }
 }

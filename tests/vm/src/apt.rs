@@ -93,7 +93,9 @@ impl Apt {
     /// A package does not exist or cannot be downloaded.
     pub fn download(&self, packages: &[String]) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
-        for line in command::run(self.command("apt-get").args(["-q", "download", "--print-uris"]).args(packages))?.lines() {
+        for line in
+            command::run(self.command("apt-get").args(["-q", "download", "--print-uris"]).args(packages))?.lines()
+        {
             // 'URI' FILE SIZE HASH
             let mut fields = line.split_whitespace();
             if let (Some(_), Some(file)) = (fields.next().filter(|uri| uri.starts_with('\'')), fields.next()) {
@@ -124,7 +126,9 @@ impl Apt {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+        // A killed run must not leave an apt behind that holds the lock of the lists.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", program]);
         command.arg("--config-file").arg(&self.conf).env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
         command
     }

@@ -72,7 +72,10 @@ impl Scratch {
         flock(&gate, FlockOperation::LockExclusive)?;
         sweep(&parent);
         let path = parent.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-        fs::DirBuilder::new().mode(0o755).create(&path).with_context(|| format!("{} could not be made", path.display()))?;
+        fs::DirBuilder::new()
+            .mode(0o755)
+            .create(&path)
+            .with_context(|| format!("{} could not be made", path.display()))?;
         let lock = File::open(&path)?;
         flock(&lock, FlockOperation::LockExclusive)?;
         Ok(Self { path, _lock: lock })

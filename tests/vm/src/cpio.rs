@@ -96,7 +96,8 @@ mod tests {
         archive.file("a/b/two", 0o644, b"").expect("memory");
         let bytes = archive.finish().expect("memory");
         assert_eq!(bytes.len() % 4, 0);
-        let names: Vec<usize> = bytes.windows(6).enumerate().filter(|(_, window)| window == b"070701").map(|(at, _)| at).collect();
+        let names: Vec<usize> =
+            bytes.windows(6).enumerate().filter(|(_, window)| window == b"070701").map(|(at, _)| at).collect();
         assert!(names.iter().all(|at| at % 4 == 0));
         assert_eq!(names.len(), 5, "a, a/b, one, two, trailer");
     }

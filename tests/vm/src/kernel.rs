@@ -173,10 +173,13 @@ impl Kernel {
         // Up to 6.1 the modules are in lib, later in usr/lib; depmod looks in lib.
         let root = if unpacked.join("lib/modules").exists() { unpacked.clone() } else { unpacked.join("usr") };
         let release = only_entry(&root.join("lib/modules"))?;
-        let image = [unpacked.join("boot").join(format!("vmlinuz-{release}")), root.join("lib/modules").join(&release).join("vmlinuz")]
-            .into_iter()
-            .find(|path| path.exists())
-            .with_context(|| format!("no vmlinuz in the packages of {release}"))?;
+        let image = [
+            unpacked.join("boot").join(format!("vmlinuz-{release}")),
+            root.join("lib/modules").join(&release).join("vmlinuz"),
+        ]
+        .into_iter()
+        .find(|path| path.exists())
+        .with_context(|| format!("no vmlinuz in the packages of {release}"))?;
 
         let made = scratch.path().join("kernel");
         fs::create_dir(&made)?;

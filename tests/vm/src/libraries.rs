@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn reads_what_ldd_prints() {
-        let text = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld-linux-x86-64.so.2 (0x3)\n";
+        let text =
+            "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld-linux-x86-64.so.2 (0x3)\n";
         let expected = ["/lib/x/libc.so.6", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from);
         assert_eq!(parse(text), Ok(BTreeSet::from(expected)));
         assert_eq!(parse("\tlibnot.so => not found\n"), Err("libnot.so".to_owned()));

@@ -56,7 +56,9 @@ impl Mirrors {
         let mut security = None;
         for line in targets.lines() {
             let mut fields = line.split('|');
-            let (Some("Debian"), Some(uri), Some(codename)) = (fields.next(), fields.next(), fields.next()) else { continue };
+            let (Some("Debian"), Some(uri), Some(codename)) = (fields.next(), fields.next(), fields.next()) else {
+                continue;
+            };
             let slot = if codename.ends_with("-security") { &mut security } else { &mut main };
             slot.get_or_insert_with(|| uri.to_owned());
         }

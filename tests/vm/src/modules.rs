@@ -15,8 +15,20 @@ pub const FOR_BOOT: [&str; 2] = ["virtio_pci", "virtio_blk"];
 
 /// What the guest finds in `/lib/modules` to load when something asks for it.
 pub const FOR_USE: [&str; 14] = [
-    "virtio_pci", "virtio_blk", "virtio_net", "virtio_rng", "overlay", "fuse", "virtiofs", "loop", "squashfs", "veth",
-    "dummy", "act_bpf", "cls_bpf", "sch_ingress",
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_net",
+    "virtio_rng",
+    "overlay",
+    "fuse",
+    "virtiofs",
+    "loop",
+    "squashfs",
+    "veth",
+    "dummy",
+    "act_bpf",
+    "cls_bpf",
+    "sch_ingress",
 ];
 
 /// The modules of one kernel, by `modules.dep`.
@@ -118,7 +130,8 @@ mod tests {
 
     #[test]
     fn orders_modules_after_what_they_need() {
-        let needs = parse("k/virtio-blk.ko.xz: k/ring.ko.xz k/virtio.ko.xz\nk/ring.ko.xz: k/virtio.ko.xz\nk/virtio.ko.xz:\n");
+        let needs =
+            parse("k/virtio-blk.ko.xz: k/ring.ko.xz k/virtio.ko.xz\nk/ring.ko.xz: k/virtio.ko.xz\nk/virtio.ko.xz:\n");
         let modules = Modules { folder: PathBuf::from("/m"), needs };
         let order: Vec<PathBuf> = modules.closure(&["virtio_blk", "not_there", "ring"]);
         assert_eq!(order, ["/m/k/virtio.ko.xz", "/m/k/ring.ko.xz", "/m/k/virtio-blk.ko.xz"].map(PathBuf::from));

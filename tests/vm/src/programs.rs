@@ -26,7 +26,16 @@ impl Programs {
     pub fn build() -> Result<Self> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo
-            .args(["build", "--package", "touchmark", "--package", "touchmark-vm", "--bins", "--message-format", "json"])
+            .args([
+                "build",
+                "--package",
+                "touchmark",
+                "--package",
+                "touchmark-vm",
+                "--bins",
+                "--message-format",
+                "json",
+            ])
             .arg("--manifest-path")
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"))
             .stdin(Stdio::null())
@@ -71,9 +80,25 @@ impl Programs {
     /// # Errors
     /// It does not run here, or prints something else.
     pub fn trials(&self) -> Result<Vec<TrialInfo>> {
+        Ok(self.listed()?.into_iter().filter(|trial| !is_fault(trial)).collect())
+    }
+
+    /// The trials that go wrong on purpose.
+    ///
+    /// # Errors
+    /// As [`Programs::trials`].
+    pub fn faults(&self) -> Result<Vec<TrialInfo>> {
+        Ok(self.listed()?.into_iter().filter(is_fault).collect())
+    }
+
+    fn listed(&self) -> Result<Vec<TrialInfo>> {
         let listed = command::run(Command::new(self.guest()).arg("--list"))?;
         listed.lines().map(|line| serde_json::from_str(line).context("the guest's list is damaged")).collect()
     }
+}
+
+fn is_fault(trial: &TrialInfo) -> bool {
+    trial.name.starts_with("faults::")
 }
 
 /// The target folder and the profile of the running program: `TARGET/PROFILE[/deps]/PROGRAM`.

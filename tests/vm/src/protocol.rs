@@ -60,9 +60,9 @@ pub enum Event {
         /// How long it took, in milliseconds of the guest's clock.
         millis: u64,
     },
-    /// A script wrote something (at most a line).
+    /// A script wrote something.
     Output {
-        /// What it wrote, with the line's end if it had one.
+        /// What it wrote: any part of it, as it came.
         text: String,
     },
     /// A script ended.

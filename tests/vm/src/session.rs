@@ -65,7 +65,12 @@ pub fn run_trials(
                 Err(error) => {
                     let message = format!("it took the machine down: {error:#}");
                     let outcome = Outcome::Failed { message };
-                    finished(Finished { trial: trial.name.clone(), outcome, millis: 0, data: std::mem::take(&mut data) });
+                    finished(Finished {
+                        trial: trial.name.clone(),
+                        outcome,
+                        millis: 0,
+                        data: std::mem::take(&mut data),
+                    });
                     left = &left[1..];
                     break;
                 }

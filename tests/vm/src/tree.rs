@@ -14,15 +14,55 @@ use crate::cache::{self, FetchLock, Scratch};
 use crate::command;
 
 /// Counted up when the tree's making or [`PACKAGES`] change, so that an older cache is not taken for it.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// What the tree is for: enough programs and libraries to be a system, and the libraries that our own binaries need.
 const PACKAGES: [&str; 45] = [
-    "base-files", "base-passwd", "bash", "coreutils", "dash", "debianutils", "diffutils", "e2fsprogs", "file", "findutils",
-    "gawk", "grep", "gzip", "hostname", "iproute2", "kmod", "less", "libc-bin", "libelf1t64", "libgcc-s1", "libssl3t64",
-    "libstdc++6", "login", "mount", "nano", "ncurses-bin", "netbase", "openssl", "passwd", "perl-base", "procps",
-    "python3-minimal", "sed", "strace", "tar", "util-linux", "xxd", "xz-utils", "zlib1g", "attr", "keyutils",
-    "psmisc", "vim-tiny", "bzip2", "zstd",
+    "base-files",
+    "base-passwd",
+    "bash",
+    "coreutils",
+    "dash",
+    "debianutils",
+    "diffutils",
+    "e2fsprogs",
+    "file",
+    "findutils",
+    "gawk",
+    "grep",
+    "gzip",
+    "hostname",
+    "iproute2",
+    "kmod",
+    "less",
+    "libc-bin",
+    "libelf1t64",
+    "libgcc-s1",
+    "libssl3t64",
+    "libstdc++6",
+    "login",
+    "mount",
+    "nano",
+    "ncurses-bin",
+    "netbase",
+    "openssl",
+    "passwd",
+    "perl-base",
+    "procps",
+    "python3-minimal",
+    "sed",
+    "strace",
+    "tar",
+    "util-linux",
+    "xxd",
+    "xz-utils",
+    "zlib1g",
+    "attr",
+    "keyutils",
+    "psmisc",
+    "vim-tiny",
+    "bzip2",
+    "zstd",
 ];
 
 /// A file tree in the cache. Never write to it: [`crate::Image`] makes copies.
@@ -109,7 +149,7 @@ fn finish(root: &Path) -> Result<()> {
     }
     fs::write(root.join("etc/hostname"), "touchmark\n")?;
     fs::write(root.join("etc/hosts"), "127.0.0.1 localhost touchmark\n")?;
-    for folder in ["proc", "sys", "dev", "run", "tmp", "root", "var/tmp"] {
+    for folder in ["proc", "sys", "dev", "run", "tmp", "root", "mnt", "opt", "srv", "var/tmp", "usr/local/bin"] {
         fs::create_dir_all(root.join(folder))?;
     }
     for (name, target) in [("awk", "gawk"), ("vi", "vim.tiny"), ("pager", "less"), ("which", "which.debianutils")] {

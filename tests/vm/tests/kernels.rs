@@ -39,7 +39,8 @@ fn prepare(arguments: &Arguments, threads: &Threads) -> Result<Vec<Trial>> {
     let programs = Programs::build()?;
     let infos: Vec<TrialInfo> = programs.trials()?.into_iter().filter(|trial| !trial.bench).collect();
     let kernels = Kernel::selected()?;
-    let names = |kernel: &Kernel, info: &TrialInfo| format!("linux_{}::{}", kernel.version.replace('.', "_"), info.name);
+    let names =
+        |kernel: &Kernel, info: &TrialInfo| format!("linux_{}::{}", kernel.version.replace('.', "_"), info.name);
     if arguments.list {
         let all = kernels.iter().flat_map(|kernel| infos.iter().map(move |info| names(kernel, info)));
         return Ok(all.map(|name| Trial::test(name, || Ok(()))).collect());
@@ -111,7 +112,11 @@ fn result(
         let thread = std::thread::spawn(move || boot.run());
         threads.lock().map_err(|_| "a machine's thread panicked")?.push(thread);
     }
-    match receiver.recv().context("the machine's thread ended early").map_err(|error| Failed::from(format!("{error:#}")))? {
+    match receiver
+        .recv()
+        .context("the machine's thread ended early")
+        .map_err(|error| Failed::from(format!("{error:#}")))?
+    {
         Ok(Outcome::Passed) => Ok(Completion::Completed),
         Ok(Outcome::Skipped { reason }) => {
             eprintln!("{name} is ignored: {reason}");

@@ -72,7 +72,8 @@ fn to_disk() -> Result<()> {
         finit_module(&file, c"", ModuleInitFlags::empty()).with_context(|| format!("{module} cannot be loaded"))?;
     }
     wait_for(Path::new("/dev/vda"))?;
-    mount(Some("/dev/vda"), "/newroot", Some("ext4"), MsFlags::empty(), None::<&str>).context("the disk cannot be mounted")?;
+    mount(Some("/dev/vda"), "/newroot", Some("ext4"), MsFlags::empty(), None::<&str>)
+        .context("the disk cannot be mounted")?;
     for place in ["/dev", "/proc", "/sys"] {
         mount(Some(place), &*format!("/newroot{place}"), None::<&str>, MsFlags::MS_MOVE, None::<&str>)
             .with_context(|| format!("{place} cannot be moved to the disk"))?;

@@ -3,7 +3,9 @@
 //! each trial. On the host it only lists the trials.
 
 mod control;
+mod cost;
 mod enforce;
+mod faults;
 mod init;
 mod report;
 mod runner;
@@ -19,8 +21,13 @@ use std::process::ExitCode;
 use trial::Trial;
 
 /// The trials by module; the host names them `MODULE::NAME`.
-static MODULES: &[(&str, &[Trial])] =
-    &[("sanity", sanity::TRIALS), ("enforce", enforce::TRIALS), ("control", control::TRIALS)];
+static MODULES: &[(&str, &[Trial])] = &[
+    ("sanity", sanity::TRIALS),
+    ("enforce", enforce::TRIALS),
+    ("control", control::TRIALS),
+    ("faults", faults::TRIALS),
+    ("cost", cost::TRIALS),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -32,7 +32,6 @@ pub(crate) fn send(event: &Event) {
 }
 
 /// Reports a value from a trial to the host.
-#[expect(dead_code, reason = "for benchmarks")]
 pub(crate) fn value(key: &str, value: impl Serialize) -> Result<()> {
     let line = serde_json::to_string(&(key, value))?;
     writeln!(File::options().append(true).create(true).open(DATA)?, "{line}").context("the value cannot be kept")

@@ -14,8 +14,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use touchmark_vm::protocol::{Event, Outcome};
 
 use crate::report::{self, DATA};
-use crate::trial::{self, SKIPPED, Trial};
 use crate::sh;
+use crate::trial::{self, SKIPPED, Trial};
 
 /// The control group of the running trial.
 const GROUP: &str = "/sys/fs/cgroup/touchmark-vm-trial";
@@ -80,7 +80,8 @@ fn wait(mut child: Child, deadline: Duration) -> Result<Option<ExitStatus>> {
             return Ok(Some(status));
         }
         if Instant::now() > end {
-            kill_group(Path::new(GROUP))?;
+            // Not by kill_group: that would also take the exit status of the child, which is awaited here.
+            fs::write(Path::new(GROUP).join("cgroup.kill"), "1")?;
             let _ = child.kill();
             child.wait()?;
             return Ok(None);
@@ -98,7 +99,9 @@ fn outcome(ended: Option<ExitStatus>, seconds: u64) -> Outcome {
         Some(status) if status.code() == Some(i32::from(SKIPPED)) => {
             Outcome::Skipped { reason: output.lines().last().unwrap_or_default().to_owned() }
         }
-        Some(status) if status.signal().is_some() => Outcome::Failed { message: format!("{output}\nended with {status}") },
+        Some(status) if status.signal().is_some() => {
+            Outcome::Failed { message: format!("{output}\nended with {status}") }
+        }
         Some(_) => Outcome::Failed { message: output.to_owned() },
         None => Outcome::Failed { message: format!("{output}\nnot done within {seconds} s") },
     }

@@ -36,7 +36,10 @@ fn ima_hashes_with_sha256() -> Result<()> {
     // The first entry of the list is always there, and made with the default algorithm.
     let list = fs::read_to_string("/sys/kernel/security/ima/ascii_runtime_measurements")?;
     let first = list.lines().next().context("the measurement list is empty")?;
-    ensure!(first.contains(" sha256:") && first.trim_end().ends_with("boot_aggregate"), "expected a sha256 entry, found {first}");
+    ensure!(
+        first.contains(" sha256:") && first.trim_end().ends_with("boot_aggregate"),
+        "expected a sha256 entry, found {first}"
+    );
     Ok(())
 }
 
@@ -98,7 +101,9 @@ fn programs_under_test_run() -> Result<()> {
 }
 
 fn loopback_is_up() -> Result<()> {
-    std::net::UdpSocket::bind("127.0.0.1:0")?.send_to(b"x", "127.0.0.1:9").context("loopback does not carry packets")?;
+    std::net::UdpSocket::bind("127.0.0.1:0")?
+        .send_to(b"x", "127.0.0.1:9")
+        .context("loopback does not carry packets")?;
     Ok(())
 }
 

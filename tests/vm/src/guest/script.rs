@@ -2,7 +2,7 @@
 //! Running a command of the disk with its output streamed to the host, or a shell on the console.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use touchmark_vm::protocol::Event;
 
 use crate::report;
 
-/// Runs a command; its output and errors go to the host in the order written, a line at a time.
+/// Runs a command; its output and errors go to the host in the order written.
 pub(crate) fn run(command: &[String]) -> Result<()> {
     let (program, arguments) = command.split_first().context("an empty command")?;
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -52,11 +52,20 @@ pub(crate) fn shell() -> Result<()> {
     Ok(())
 }
 
-fn stream(from: File) {
-    let mut from = BufReader::new(from);
-    let mut line = Vec::new();
-    while from.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        report::send(&Event::Output { text: String::from_utf8_lossy(&line).into_owned() });
-        line.clear();
+/// Sends what comes as it comes; only the first bytes of a character wait for its others.
+fn stream(mut from: File) {
+    let mut pending = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        pending.extend_from_slice(&buffer[..length]);
+        let whole = match std::str::from_utf8(&pending) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => pending.len(),
+        };
+        let text = String::from_utf8_lossy(&pending[..whole]).into_owned();
+        pending.drain(..whole);
+        if !text.is_empty() {
+            report::send(&Event::Output { text });
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::system;
 
@@ -39,14 +39,6 @@ pub(crate) fn expect_errno<T>(result: io::Result<T>, expected: rustix::io::Errno
         Err(error) if error.raw_os_error() == Some(expected.raw_os_error()) => Ok(()),
         Err(error) => bail!("{what}: expected {expected}, found {error}"),
     }
-}
-
-/// Checks that starting a program fails, with just this error.
-#[expect(dead_code, reason = "for the modules to come")]
-pub(crate) fn expect_exec_errno(program: impl AsRef<Path>, expected: rustix::io::Errno) -> Result<()> {
-    let program = program.as_ref();
-    let started = Command::new(program).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    expect_errno(started, expected, &format!("starting {}", program.display()))
 }
 
 /// Writes a file, with the folders above it.
@@ -100,12 +92,12 @@ impl Mount {
         let image = image.to_string_lossy().into_owned();
         // On so small a disk mke2fs would take blocks of 1 KiB, on which 6.1 knows no fs-verity.
         succeed(["mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-O", "verity", &image])?;
-        Self::mount(&["-t", "ext4", "-o", "loop", &image], vec![below])
+        Self::attach(&["-t", "ext4", "-o", "loop", &image], vec![below])
     }
 
     /// An empty tmpfs.
     pub(crate) fn tmpfs() -> Result<Self> {
-        Self::mount(&["-t", "tmpfs", "tmpfs"], Vec::new())
+        Self::attach(&["-t", "tmpfs", "tmpfs"], Vec::new())
     }
 
     /// An overlay over `lower`, with an empty upper layer on the disk.
@@ -114,9 +106,8 @@ impl Mount {
         let (upper, work) = (below.path().join("upper"), below.path().join("work"));
         fs::create_dir(&upper)?;
         fs::create_dir(&work)?;
-        let options =
-            format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
-        Self::mount(&["-t", "overlay", "-o", &options, "overlay"], vec![below])
+        let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+        Self::attach(&["-t", "overlay", "-o", &options, "overlay"], vec![below])
     }
 
     /// Where it is mounted.
@@ -124,7 +115,7 @@ impl Mount {
         &self.path
     }
 
-    fn mount(arguments: &[&str], below: Vec<Folder>) -> Result<Self> {
+    fn attach(arguments: &[&str], below: Vec<Folder>) -> Result<Self> {
         let path = fresh("/run/touchmark-vm/mounts");
         fs::create_dir_all(&path)?;
         let place = path.to_string_lossy().into_owned();
@@ -138,14 +129,6 @@ impl Drop for Mount {
         let _ = run(["umount".as_ref(), self.path.as_os_str()]);
         let _ = fs::remove_dir(&self.path);
     }
-}
-
-/// Copies a file with its mode and extended attributes.
-#[expect(dead_code, reason = "for the modules to come")]
-pub(crate) fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-    let (from, to) = (from.as_ref(), to.as_ref());
-    ensure!(from.exists(), "{} is missing", from.display());
-    succeed(["cp".as_ref(), "-a".as_ref(), "-L".as_ref(), from.as_os_str(), to.as_os_str()]).map(drop)
 }
 
 /// A name in `parent` that no other call in this process gave, nor another process.

@@ -28,9 +28,9 @@ pub(crate) const fn trial(name: &'static str, needs: &'static [Need], run: fn() 
     Trial { name, needs, run, bench: false, seconds: 60 }
 }
 
-#[expect(dead_code, reason = "for the modules to come")]
 impl Trial {
     /// The trial measures: it runs in benchmarks only.
+    #[allow(dead_code, reason = "for benchmarks to come")]
     pub(crate) const fn bench(self) -> Self {
         Self { bench: true, ..self }
     }
@@ -87,9 +87,8 @@ impl fmt::Display for Need {
     }
 }
 
-/// Returned by a trial that finds out by itself that the kernel lacks what it is about.
 #[derive(Debug)]
-pub(crate) struct Skip(pub(crate) String);
+struct Skip(String);
 
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,6 +97,11 @@ impl fmt::Display for Skip {
 }
 
 impl std::error::Error for Skip {}
+
+/// Ends a trial that finds out by itself that the kernel lacks what it is about.
+pub(crate) fn skip(reason: impl Into<String>) -> Result<()> {
+    Err(Skip(reason.into()).into())
+}
 
 /// The deadline of a trial in seconds, if there is a trial of that name.
 pub(crate) fn deadline(modules: &[(&str, &[Trial])], name: &str) -> Option<u64> {
