@@ -5,3 +5,4 @@
 
 pub mod fsverity;
 pub mod keyring;
+pub mod mapping;

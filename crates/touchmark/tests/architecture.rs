@@ -36,7 +36,7 @@ fn dependencies_point_one_way() {
         ("touchmark-sys", &[]),
         ("touchmark-enforce", &["touchmark-sign", "touchmark-sys"]),
         ("touchmark", &["touchmark-enforce", "touchmark-sign", "touchmark-sys"]),
-        ("touchmark-vm", &[]),
+        ("touchmark-vm", &["touchmark-sys"]),
         ("touchmark-bench", &["touchmark-vm"]),
     ]);
     let metadata = Command::new(env!("CARGO"))
