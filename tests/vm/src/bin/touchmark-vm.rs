@@ -85,8 +85,15 @@ struct MachineArguments {
     file: Vec<String>,
 }
 
-fn main() -> Result<ExitCode> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    act(Arguments::parse().command).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn act(command: Action) -> Result<ExitCode> {
+    match command {
         Action::Fetch { refresh, what } => fetch(refresh, what),
         Action::Demo { machine, script, arguments, deadline, prepare } => {
             let place = "/usr/lib/touchmark-vm/script";
