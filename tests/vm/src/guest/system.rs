@@ -26,7 +26,7 @@ pub(crate) fn has_kernel_function(name: &str) -> bool {
     // Names in the kernel's type information are strings between zeros.
     let pattern = [&[0], name.as_bytes(), &[0]].concat();
     let Ok(types) = fs::read("/sys/kernel/btf/vmlinux") else { return false };
-    types.windows(pattern.len()).any(|window| window == pattern)
+    memchr::memmem::find(&types, &pattern).is_some()
 }
 
 /// Loads a kernel module with what it needs; nothing happens when it is built in.
