@@ -22,9 +22,6 @@ pub(crate) struct Args {
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Do not wait for the disk: a power cut soon after may leave damaged files
-    #[arg(long)]
-    no_sync: bool,
     #[command(flatten)]
     targets: Targets,
 }
@@ -39,6 +36,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     files::raise_open_files();
     let unmarker = Unmarker { containers: &args.container, dry_run: args.dry_run, stop: &stop };
     let words = if args.dry_run { WOULD_UNSIGN } else { UNSIGN };
-    let run = files::edit::Run { selection: &selection, jobs: args.targets.jobs(), sync: !args.no_sync, stop: &stop };
+    let run = files::edit::Run { selection: &selection, jobs: args.targets.jobs(), stop: &stop };
     changes::run(&run, args.targets.json, &words, |opened, places, buffer| unmarker.unmark(opened, places, buffer))
 }

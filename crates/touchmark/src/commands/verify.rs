@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `touchmark verify`: checks the signatures of files.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -39,7 +40,7 @@ pub(crate) struct Args {
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct Line {
     #[serde(flatten)]
     path: PathText,
     status: Status,
@@ -48,17 +49,17 @@ struct Line<'a> {
     /// The containers that are there, separated by commas.
     container: Option<String>,
     /// Who signed, if the status is valid.
-    signer: Option<&'a str>,
+    signer: Option<String>,
     /// Each container by itself.
-    containers: Vec<ContainerLine<'a>>,
+    containers: Vec<ContainerLine>,
 }
 
 #[derive(Debug, Serialize)]
-struct ContainerLine<'a> {
+struct ContainerLine {
     container: Container,
     status: Status,
     reason: Option<String>,
-    signer: Option<&'a str>,
+    signer: Option<String>,
 }
 
 #[derive(Default)]
@@ -86,88 +87,77 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Found::Skipped(..) => None,
         Found::Failed(path, error) => Some((path, Err(ScanError::Open(error)))),
     };
-    ordered::run(
-        args.targets.jobs(),
-        found,
-        || vec![0; BUFFER],
-        look,
-        |seen| match seen {
-            Some((path, outcome)) => tell(&path, &outcome, args.verbose, &mut counts, &mut lines),
-            None => {
-                counts.skipped += 1;
-                anyhow::Ok(())
-            }
-        },
-    )?;
+    let tell = |seen: Option<(PathBuf, Result<Checked, ScanError>)>| -> anyhow::Result<()> {
+        let Some((path, outcome)) = seen else {
+            counts.skipped += 1;
+            return Ok(());
+        };
+        let status = outcome.as_ref().map_or(Status::Error, Checked::status);
+        *counts.of(status) += 1;
+        lines.progress.add(outcome.as_ref().map_or(0, |checked| checked.size));
+        if status != Status::Valid || args.verbose || args.targets.json {
+            Line::new(&path, &outcome, &trust).write(&path, &mut lines)?;
+        }
+        Ok(())
+    };
+    ordered::run(args.targets.jobs(), found, || vec![0; BUFFER], look, tell)?;
     stop.check()?;
     lines.end(&counts.summary())?;
     Ok(if counts.unsigned + counts.invalid + counts.errors == 0 { Exit::Success } else { Exit::Findings })
 }
 
-fn tell(
-    path: &Path,
-    outcome: &Result<Checked, ScanError>,
-    verbose: bool,
-    counts: &mut Counts,
-    lines: &mut Lines,
-) -> anyhow::Result<()> {
-    let line = match outcome {
-        Ok(checked) => describe(path, checked),
-        Err(error) => Line::error(path, error),
-    };
-    *counts.of(line.status) += 1;
-    lines.progress.add(outcome.as_ref().map_or(0, |checked| checked.size));
-    lines.object(&line)?;
-    match (line.status, &line.reason) {
-        (Status::Valid, _) if verbose => {
-            lines.line(
-                path,
-                &format!("valid: {}, {}", line.container.unwrap_or_default(), line.signer.unwrap_or_default()),
-            )?;
+impl Line {
+    fn new(path: &Path, outcome: &Result<Checked, ScanError>, trust: &Trust) -> Self {
+        match outcome {
+            Ok(checked) => Self::of_file(path, checked, trust),
+            Err(error) => Self {
+                path: PathText::new(path),
+                status: Status::Error,
+                reason: Some(error.to_string()),
+                container: None,
+                signer: None,
+                containers: Vec::new(),
+            },
         }
-        (Status::Valid, _) => {}
-        (Status::Unsigned, _) => lines.line(path, "unsigned")?,
-        (Status::Invalid, reason) => {
-            lines.line(path, &format!("invalid: {}", reason.as_deref().unwrap_or_default()))?
-        }
-        (Status::Error, reason) => lines.line(path, &format!("error: {}", reason.as_deref().unwrap_or_default()))?,
     }
-    Ok(())
-}
 
-fn describe<'a>(path: &Path, checked: &'a Checked) -> Line<'a> {
-    let containers: Vec<_> = checked
-        .findings
-        .iter()
-        .map(|finding| ContainerLine {
-            container: finding.container,
-            status: if finding.outcome.is_ok() { Status::Valid } else { Status::Invalid },
-            reason: finding.outcome.as_ref().err().map(ToString::to_string),
-            signer: finding.outcome.as_deref().ok(),
-        })
-        .collect();
-    let names: Vec<_> = containers.iter().map(|line| line.container.to_string()).collect();
-    let status = checked.status();
-    Line {
-        path: PathText::new(path),
-        status,
-        reason: if status == Status::Unsigned { Some("not signed".to_owned()) } else { checked.reason() },
-        container: (!names.is_empty()).then(|| names.join(",")),
-        signer: if status == Status::Valid { containers.first().and_then(|line| line.signer) } else { None },
-        containers,
-    }
-}
-
-impl Line<'_> {
-    fn error(path: &Path, error: &ScanError) -> Self {
+    fn of_file(path: &Path, checked: &Checked, trust: &Trust) -> Self {
+        let containers: Vec<_> = checked
+            .findings
+            .iter()
+            .map(|finding| ContainerLine {
+                container: finding.container,
+                status: if finding.outcome.is_ok() { Status::Valid } else { Status::Invalid },
+                reason: finding.outcome.as_ref().err().map(ToString::to_string),
+                signer: finding.outcome.as_ref().ok().map(|signer| signer.name(trust)),
+            })
+            .collect();
+        let names: Vec<_> = containers.iter().map(|line| line.container.to_string()).collect();
+        let status = checked.status();
         Self {
             path: PathText::new(path),
-            status: Status::Error,
-            reason: Some(error.to_string()),
-            container: None,
-            signer: None,
-            containers: Vec::new(),
+            status,
+            reason: if status == Status::Unsigned { Some("not signed".to_owned()) } else { checked.reason() },
+            container: (!names.is_empty()).then(|| names.join(",")),
+            signer: containers.first().filter(|_| status == Status::Valid).and_then(|line| line.signer.clone()),
+            containers,
         }
+    }
+
+    /// As JSON or for people, as `lines` was told.
+    fn write(&self, path: &Path, lines: &mut Lines) -> io::Result<()> {
+        lines.object(self)?;
+        let reason = self.reason.as_deref().unwrap_or_default();
+        let text = match self.status {
+            Status::Valid => {
+                let part = |part: &Option<String>| part.clone().unwrap_or_default();
+                format!("valid: {}, {}", part(&self.container), part(&self.signer))
+            }
+            Status::Unsigned => "unsigned".to_owned(),
+            Status::Invalid => format!("invalid: {reason}"),
+            Status::Error => format!("error: {reason}"),
+        };
+        lines.line(path, &text)
     }
 }
 

@@ -5,6 +5,7 @@
 //! file. To wait for every file by itself costs a journal commit and a cache flush each; `syncfs` once a group costs one.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 
@@ -21,13 +22,12 @@ pub(crate) struct Batch<T> {
     bytes: u64,
     /// One file on each file system that was written to.
     devices: BTreeMap<u64, File>,
-    sync: bool,
 }
 
 impl<T> Batch<T> {
-    /// An empty group; without `sync` nothing waits for the disk.
-    pub(crate) fn new(sync: bool) -> Self {
-        Self { waiting: Vec::new(), bytes: 0, devices: BTreeMap::new(), sync }
+    /// An empty group.
+    pub(crate) fn new() -> Self {
+        Self { waiting: Vec::new(), bytes: 0, devices: BTreeMap::new() }
     }
 
     /// Adds a change, or something that only has to keep its place in the order.
@@ -42,11 +42,8 @@ impl<T> Batch<T> {
 
     /// Notes that something was written to this file's file system.
     pub(crate) fn wrote_to(&mut self, file: &File) -> io::Result<()> {
-        if self.sync {
-            let device = rustix::fs::fstat(file)?.st_dev;
-            if !self.devices.contains_key(&device) {
-                self.devices.insert(device, file.try_clone()?);
-            }
+        if let Entry::Vacant(entry) = self.devices.entry(rustix::fs::fstat(file)?.st_dev) {
+            entry.insert(file.try_clone()?);
         }
         Ok(())
     }

@@ -4,8 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use anyhow::Context;
 use serde::Serialize;
-use touchmark_sign::certificate::Trust;
+use touchmark_sign::certificate::{Certificate, Trust};
 use touchmark_sign::cms;
 use touchmark_sign::digest::Digest;
 use touchmark_sign::elf::ElfError;
@@ -14,7 +15,7 @@ use touchmark_sign::statement::{Kind, Statement};
 use super::container::{Container, read_attribute, read_detached};
 use super::identity::Opened;
 use super::place::Place;
-use super::scan::{EmbeddedScan, Scan, ScanError, scan};
+use super::scan::{EmbeddedScan, Look, Scan, ScanError};
 use crate::stop::Stop;
 
 /// What the signatures of a file are worth.
@@ -36,8 +37,19 @@ pub(crate) enum Status {
 pub(crate) struct Finding {
     /// Where.
     pub(crate) container: Container,
-    /// The signer's name, or why the signature does not hold.
-    pub(crate) outcome: Result<String, Flaw>,
+    /// Who signed, or why the signature does not hold.
+    pub(crate) outcome: Result<Signer, Flaw>,
+}
+
+/// A trusted certificate, by its place among those of [`Trust`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Signer(usize);
+
+impl Signer {
+    /// The certificate's name.
+    pub(crate) fn name(self, trust: &Trust) -> String {
+        trust.certificates().get(self.0).map(Certificate::subject).unwrap_or_default()
+    }
 }
 
 /// Why a signature does not hold.
@@ -57,8 +69,8 @@ pub(crate) enum Flaw {
 /// A file that was looked at.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// SHA-256 of the whole file, as the kernel computes it.
-    pub(crate) whole: Digest,
+    /// SHA-256 of the whole file, as the kernel computes it; `None` if it has no signature at all.
+    pub(crate) whole: Option<Digest>,
     /// The file's size in bytes.
     pub(crate) size: u64,
     /// One for each container that is there: embedded, xattr, detached.
@@ -95,45 +107,48 @@ impl Checked {
     /// The whole-file digest if the status is valid, else an error with the reason.
     pub(crate) fn approved_digest(&self) -> anyhow::Result<Digest> {
         match self.status() {
-            Status::Valid => Ok(self.whole),
+            Status::Valid => self.whole.context("not read"),
             Status::Unsigned => anyhow::bail!("not signed"),
             _ => anyhow::bail!("{}", self.reason().unwrap_or_default()),
         }
     }
 }
 
-/// Checks every signature of a file, in one pass over it.
+/// Checks every signature of a file, in one pass over it. A file without any is not read.
 pub(crate) fn check(place: &Place, trust: &Trust, buffer: &mut [u8], stop: &Stop) -> Result<Checked, ScanError> {
     let opened = Opened::open(place).map_err(ScanError::Open)?;
-    let scan = scan(opened.file.as_fd(), opened.size(), buffer, stop)?;
-    let mut findings = Vec::with_capacity(2);
-    let (whole, embedded) = check_embedded(scan, trust);
-    findings.extend(embedded.map(|outcome| Finding { container: Container::Embedded, outcome }));
+    let look = Look::at(opened.file.as_fd(), opened.size(), buffer)?;
     let others = [(Container::Xattr, read_attribute(&opened.file)), (Container::Detached, read_detached(place))];
+    let mut checked = Checked { whole: None, size: opened.size(), findings: Vec::with_capacity(2) };
+    if !look.is_signed() && others.iter().all(|(_, signature)| matches!(signature, Ok(None))) {
+        return Ok(checked);
+    }
+    let (whole, embedded) = check_embedded(look.digest(stop)?, trust);
+    checked.whole = Some(whole);
+    checked.findings.extend(embedded.map(|outcome| Finding { container: Container::Embedded, outcome }));
     for (container, signature) in others {
         let outcome = match signature {
             Ok(None) => continue,
             Ok(Some(der)) => verify(&der, Kind::File, whole, trust),
             Err(error) => Err(error.into()),
         };
-        findings.push(Finding { container, outcome });
+        checked.findings.push(Finding { container, outcome });
     }
-    Ok(Checked { whole, size: opened.size(), findings })
+    Ok(checked)
 }
 
-/// Checks only the embedded signature, by descriptor alone; `None` if there is none.
-pub(crate) fn check_open(
-    file: BorrowedFd<'_>,
-    trust: &Trust,
-    buffer: &mut [u8],
-) -> Result<Option<(Digest, Result<String, Flaw>)>, ScanError> {
+/// Checks only the embedded signature, by descriptor alone: the whole file's digest if it holds.
+pub(crate) fn check_open(file: BorrowedFd<'_>, trust: &Trust, buffer: &mut [u8]) -> Result<Option<Digest>, ScanError> {
     let size = rustix::fs::fstat(file).map_err(io::Error::from)?.st_size;
-    let scan = scan(file, u64::try_from(size).unwrap_or(0), buffer, &Stop::default())?;
-    let (whole, outcome) = check_embedded(scan, trust);
-    Ok(outcome.map(|outcome| (whole, outcome)))
+    let look = Look::at(file, u64::try_from(size).unwrap_or(0), buffer)?;
+    if !look.is_signed() {
+        return Ok(None);
+    }
+    let (whole, outcome) = check_embedded(look.digest(&Stop::default())?, trust);
+    Ok(matches!(outcome, Some(Ok(_))).then_some(whole))
 }
 
-fn check_embedded(scan: Scan, trust: &Trust) -> (Digest, Option<Result<String, Flaw>>) {
+fn check_embedded(scan: Scan, trust: &Trust) -> (Digest, Option<Result<Signer, Flaw>>) {
     let outcome = match scan.embedded {
         Ok(None) => None,
         Ok(Some(EmbeddedScan { der, content, .. })) => Some(verify(&der, Kind::ElfContent, content, trust)),
@@ -142,6 +157,9 @@ fn check_embedded(scan: Scan, trust: &Trust) -> (Digest, Option<Result<String, F
     (scan.whole, outcome)
 }
 
-fn verify(der: &[u8], kind: Kind, digest: Digest, trust: &Trust) -> Result<String, Flaw> {
-    Ok(cms::verify(der, &Statement::new(kind, digest), trust)?.subject())
+fn verify(der: &[u8], kind: Kind, digest: Digest, trust: &Trust) -> Result<Signer, Flaw> {
+    let certificate = cms::verify(der, &Statement::new(kind, digest), trust)?;
+    // By its place in the list: to write the name out for every file would cost as much as to read the signature.
+    let position = trust.certificates().iter().position(|known| std::ptr::eq(known, certificate));
+    Ok(Signer(position.unwrap_or_default()))
 }

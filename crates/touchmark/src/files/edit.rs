@@ -106,8 +106,6 @@ pub(crate) struct Run<'a> {
     pub(crate) selection: &'a Selection,
     /// How many at a time.
     pub(crate) jobs: NonZeroUsize,
-    /// Wait for the disk before names change, and at the end.
-    pub(crate) sync: bool,
     /// When to stop.
     pub(crate) stop: &'a Stop,
 }
@@ -133,7 +131,7 @@ pub(crate) fn run(
     mut report: impl FnMut(Report<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let buffer = || vec![0; BUFFER];
-    let mut batch = Batch::new(run.sync);
+    let mut batch = Batch::new();
     let mut linked = BTreeMap::<_, Vec<Place>>::new();
     let found = run.selection.walk().take_while(|_| !run.stop.is_set());
     let look = |buffer: &mut Vec<u8>, found| match found {

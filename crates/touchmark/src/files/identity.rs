@@ -19,16 +19,6 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The same file, whatever its state.
-    pub(crate) fn same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
-    }
-
-    /// The same file with the same content; owner, mode and names may have changed.
-    pub(crate) fn same_content(&self, other: &Self) -> bool {
-        self.same_file(other) && (self.size, self.modified) == (other.size, other.modified)
-    }
-
     /// Device and inode number, to find the names of one file.
     pub(crate) fn key(&self) -> (u64, u64) {
         (self.device, self.inode)

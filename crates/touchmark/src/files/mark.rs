@@ -63,7 +63,7 @@ impl Marker<'_> {
             [] => &[Container::Xattr][..],
             named => named,
         };
-        let source = Source { file: opened.file.as_fd(), head: &head };
+        let source = Source::new(opened.file.as_fd(), opened.size(), &head).map_err(ScanError::Read)?;
         let mut content = None;
         if wanted.contains(&Container::Embedded) {
             match self.plan(opened, places, &source) {
@@ -101,12 +101,11 @@ impl Marker<'_> {
         let mut hasher = Hasher::new();
         let mut draft = Draft::begin(opened, place)?;
         draft.copy(new.plan.original_len, &new.patches, buffer, self.stop, |piece| hasher.update(piece))?;
-        draft.append(&new.plan.appended)?;
         hasher.update(&new.plan.appended);
         let der = self.sign(Kind::ElfContent, hasher.clone().finish())?;
-        let tail = new.plan.finish(&der)?;
-        draft.append(&tail)?;
-        hasher.update(&tail);
+        let signature = new.plan.finish(&der)?;
+        hasher.update(&signature);
+        draft.append(&[&new.plan.appended[..], &signature].concat())?;
         let whole = WholeSignature::new(self, hasher.finish(), wanted)?;
         let attribute = whole.der.as_deref().filter(|_| wanted.contains(&Container::Xattr));
         let (content, signed) = draft.finish(attribute)?;

@@ -35,8 +35,7 @@ use crate::stop::Stop;
 /// Reads by offset; the descriptor's position stays as it is. The caller must see to it that the file does not change
 /// after this: the digest is that of the bytes that were read.
 pub(crate) fn check_embedded(file: BorrowedFd<'_>, trust: &Trust) -> anyhow::Result<Option<Digest>> {
-    let checked = check::check_open(file, trust, &mut vec![0; scan::BUFFER])?;
-    Ok(checked.and_then(|(digest, outcome)| outcome.is_ok().then_some(digest)))
+    Ok(check::check_open(file, trust, &mut vec![0; scan::BUFFER])?)
 }
 
 /// Checks every signature of one file, as `touchmark verify` does. A symbolic link stands for what it points to.

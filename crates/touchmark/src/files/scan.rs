@@ -43,55 +43,90 @@ pub(crate) struct Scan {
 /// An embedded signature and what it must fit.
 #[derive(Debug)]
 pub(crate) struct EmbeddedScan {
-    /// Where it is.
-    pub(crate) found: Embedded,
+    /// How many bytes of the file it covers, from the start.
+    pub(crate) covered: u64,
     /// The signature, DER.
     pub(crate) der: Vec<u8>,
-    /// SHA-256 of all that the signature covers.
+    /// SHA-256 of all that it covers.
     pub(crate) content: Digest,
 }
 
 /// Reads the whole file, of `size` bytes when it was opened.
 pub(crate) fn scan(file: BorrowedFd<'_>, size: u64, buffer: &mut [u8], stop: &Stop) -> Result<Scan, ScanError> {
-    let head = read_some(file, buffer, 0, size)?;
-    let embedded = find_embedded(&Source { file, head: buffer.get(..head).unwrap_or_default() }, size);
-    let (found, der) = match embedded {
-        Ok(Some((found, der))) => (Ok(Some(found)), der),
-        Ok(None) => (Ok(None), Vec::new()),
-        // Its hash is still wanted: other signatures cover the whole file.
-        Err(error) => (Err(error), Vec::new()),
-    };
-    let covered = found.as_ref().ok().and_then(Option::as_ref).map(|found: &Embedded| found.covered);
-    let mut hasher = FileHasher::new(covered);
-    let mut done = 0;
-    let mut length = head;
-    while length > 0 {
-        hasher.update(buffer.get(..length).unwrap_or_default());
-        done += length as u64;
-        stop.check()?;
-        length = read_some(file, buffer, done, size)?;
-    }
-    // One more byte than expected would be read here.
-    if done != size || rustix::io::pread(file, &mut buffer[..1], size).map_err(io::Error::from)? != 0 {
-        return Err(ScanError::Changed);
-    }
-    let digests = hasher.finish();
-    let embedded = match (found, digests.content) {
-        (Ok(Some(found)), Some(content)) => Ok(Some(EmbeddedScan { found, der, content })),
-        (Ok(_), _) => Ok(None),
-        (Err(error), _) => Err(error),
-    };
-    Ok(Scan { whole: digests.whole, embedded })
+    Look::at(file, size, buffer)?.digest(stop)
 }
 
-/// The embedded signature's place and bytes.
-fn find_embedded(source: &Source<'_>, size: u64) -> Result<Option<(Embedded, Vec<u8>)>, ElfError> {
+/// A file of which only the two ends have been read.
+pub(crate) struct Look<'a> {
+    file: BorrowedFd<'a>,
+    size: u64,
+    buffer: &'a mut [u8],
+    /// How much of the buffer is the file's head.
+    head: usize,
+    embedded: Result<Option<Found>, ElfError>,
+}
+
+struct Found {
+    covered: u64,
+    der: Vec<u8>,
+    /// All behind the covered part, as it was read when the signature was taken from it.
+    rest: Vec<u8>,
+}
+
+impl<'a> Look<'a> {
+    /// Reads the ends.
+    pub(crate) fn at(file: BorrowedFd<'a>, size: u64, buffer: &'a mut [u8]) -> io::Result<Self> {
+        let head = read_some(file, buffer, 0, size)?;
+        let embedded = Source::new(file, size, buffer.get(..head).unwrap_or_default())
+            .map_err(ElfError::Io)
+            .and_then(|source| find_embedded(&source, size));
+        Ok(Self { file, size, buffer, head, embedded })
+    }
+
+    /// Whether there is an embedded signature, sound or not.
+    pub(crate) fn is_signed(&self) -> bool {
+        !matches!(self.embedded, Ok(None))
+    }
+
+    /// Reads the rest of the file.
+    pub(crate) fn digest(self, stop: &Stop) -> Result<Scan, ScanError> {
+        let Self { file, size, buffer, head, embedded } = self;
+        let found = embedded.as_ref().ok().and_then(Option::as_ref);
+        // What is behind the covered part is not read again: the digests are of the very bytes that were looked at, even
+        // if someone writes to the file meanwhile.
+        let end = found.map_or(size, |found| found.covered);
+        let mut hasher = FileHasher::new(found.map(|found| found.covered));
+        let (mut done, mut length) = (0, head);
+        while length > 0 && done < end {
+            let wanted = usize::try_from(end - done).unwrap_or(usize::MAX).min(length);
+            hasher.update(buffer.get(..wanted).unwrap_or_default());
+            done += wanted as u64;
+            stop.check()?;
+            length = read_some(file, buffer, done, end)?;
+        }
+        if done != end || rustix::io::pread(file, &mut buffer[..1], size).map_err(io::Error::from)? != 0 {
+            return Err(ScanError::Changed);
+        }
+        hasher.update(found.map_or(&[], |found| &found.rest));
+        let digests = hasher.finish();
+        let embedded = embedded.map(|found| {
+            let (Found { covered, der, .. }, content) = found.zip(digests.content)?;
+            Some(EmbeddedScan { covered, der, content })
+        });
+        Ok(Scan { whole: digests.whole, embedded })
+    }
+}
+
+fn find_embedded(source: &Source<'_>, size: u64) -> Result<Option<Found>, ElfError> {
     if !is_elf(source.head) {
         return Ok(None);
     }
     let Some(found) = Embedded::find(source, size)? else { return Ok(None) };
     let der = found.read_der(source)?;
-    Ok(Some((found, der)))
+    // The signature, padding and trailer: `find` has seen to it that they are short.
+    let mut rest = vec![0; usize::try_from(size - found.covered).unwrap_or(0)];
+    source.read_exact_at(&mut rest, found.covered)?;
+    Ok(Some(Found { covered: found.covered, der, rest }))
 }
 
 /// Fills the buffer from `offset`, but not past `size`; less only at the end of the file.
@@ -109,22 +144,48 @@ pub(super) fn read_some(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, si
     Ok(done)
 }
 
-/// A file whose first bytes are in memory already.
+/// A file whose ends are in memory already.
 pub(crate) struct Source<'a> {
-    /// The file.
-    pub(crate) file: BorrowedFd<'a>,
+    file: BorrowedFd<'a>,
     /// Its first bytes.
     pub(crate) head: &'a [u8],
+    tail: Vec<u8>,
+    /// Where the tail begins.
+    tail_at: u64,
+}
+
+/// How much of the end is read at once, in bytes: more than the part of an embedded signature that is looked at.
+const TAIL: u64 = 4096;
+
+impl<'a> Source<'a> {
+    /// Reads the end of an ELF file of `size` bytes that begins with `head`.
+    pub(crate) fn new(file: BorrowedFd<'a>, size: u64, head: &'a [u8]) -> io::Result<Self> {
+        let mut source = Self { file, head, tail: Vec::new(), tail_at: size };
+        if is_elf(head) && head.len() as u64 != size {
+            let length = size.min(TAIL);
+            let mut tail = vec![0; usize::try_from(length).unwrap_or(0)];
+            source.read_exact_at(&mut tail, size - length)?;
+            (source.tail, source.tail_at) = (tail, size - length);
+        }
+        Ok(source)
+    }
 }
 
 impl ReadAt for Source<'_> {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let known = usize::try_from(offset).ok().and_then(|from| self.head.get(from..)?.get(..buffer.len()));
-        if let Some(known) = known {
-            buffer.copy_from_slice(known);
-            return Ok(());
+        let length = buffer.len();
+        let within = |bytes: &'_ [u8], start: u64| {
+            let from = usize::try_from(offset.checked_sub(start)?).ok()?;
+            Some(from..from.checked_add(length)?).filter(|range| range.end <= bytes.len())
+        };
+        // The tail first: what is taken from the end must all be from one reading.
+        for (bytes, start) in [(&self.tail[..], self.tail_at), (self.head, 0)] {
+            if let Some(known) = within(bytes, start).and_then(|range| bytes.get(range)) {
+                buffer.copy_from_slice(known);
+                return Ok(());
+            }
         }
-        let read = read_some(self.file, buffer, offset, offset.saturating_add(buffer.len() as u64))?;
-        if read == buffer.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        let read = read_some(self.file, buffer, offset, offset.saturating_add(length as u64))?;
+        if read == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }

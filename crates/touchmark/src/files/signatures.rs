@@ -43,9 +43,9 @@ impl Signatures {
         let mut all = Vec::new();
         match scan.embedded {
             Ok(None) => {}
-            Ok(Some(EmbeddedScan { found, der, content })) => {
+            Ok(Some(EmbeddedScan { covered, der, content })) => {
                 let statement = Statement::new(Kind::ElfContent, content);
-                all.push((Container::Embedded, Ok(Signature { der, statement, covered: found.covered })));
+                all.push((Container::Embedded, Ok(Signature { der, statement, covered })));
             }
             Err(error) => all.push((Container::Embedded, Err(error.to_string()))),
         }

@@ -90,7 +90,7 @@ impl Unmarker<'_> {
         if !is_elf(&head) {
             return Ok(false);
         }
-        let source = Source { file: opened.file.as_fd(), head: &head };
+        let source = Source::new(opened.file.as_fd(), opened.size(), &head).map_err(ScanError::Read)?;
         let Some(embedded) = Embedded::find(&source, opened.size())? else { return Ok(false) };
         if let Some(reason) = opened.pinned() {
             return Err(EditError::Pinned(reason));

@@ -178,7 +178,7 @@ fn log_in(
             "expected the token's PIN: --passphrase-file FILE, pin-source in the URI, or a terminal to ask on",
         )?)
     };
-    let pin = pin.map(|pin| anyhow::Ok(AuthPin::from(str::from_utf8(&pin).context("expected a PIN in UTF-8")?)));
+    let pin = pin.map(|pin| anyhow::Ok(AuthPin::from(std::str::from_utf8(&pin).context("expected a PIN in UTF-8")?)));
     match session.login(UserType::User, pin.transpose()?.as_ref()) {
         Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => Ok(()),
         Err(Error::Pkcs11(RvError::PinIncorrect, _)) => {

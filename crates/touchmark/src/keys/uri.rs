@@ -137,7 +137,8 @@ fn decode(value: &str) -> Result<Vec<u8>, UriError> {
             decoded.push(*byte);
             continue;
         }
-        let digits = rest.get(..2).and_then(|digits| str::from_utf8(digits).ok()).filter(|text| !text.starts_with('+'));
+        let digits =
+            rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).filter(|text| !text.starts_with('+'));
         let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
             let found = String::from_utf8_lossy(rest.get(..2).unwrap_or(rest)).into_owned();
             return Err(UriError::Percent(found));
