@@ -43,9 +43,10 @@ pub(crate) fn attach_and_pin(object: &mut Object) -> Result<(), EnforceError> {
     result.inspect_err(|_| drop(remove(&fresh)))
 }
 
-/// Unpins the set that counts. Without pins the kernel detaches the programs.
+/// Unpins the set that counts, and what a killed run left half-made. Without pins the kernel detaches the programs.
 pub(crate) fn remove_all() -> Result<(), EnforceError> {
-    remove(&directory())
+    remove(&directory())?;
+    remove(&Path::new(BPFFS).join(FRESH))
 }
 
 /// Opens a pinned map of the set that counts.

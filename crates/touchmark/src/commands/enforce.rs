@@ -74,8 +74,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let in_force = in_force()?;
     let certificates = certificates(args, in_force.as_deref())?;
     let trust = trust_change(in_force.as_deref(), &certificates);
-    let approvals = if policy.mode == Mode::Enforce && policy.scope == Scope::All && !args.force {
-        preflight::check(&certificates)?
+    let approvals = if policy.mode == Mode::Enforce && !args.force {
+        preflight::check(&policy.scope, &certificates)?
     } else {
         Vec::new()
     };

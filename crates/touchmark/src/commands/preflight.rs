@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Before the whole machine is enforced: would what keeps it usable still run?
+//! Before anything is enforced: would what keeps the machine usable still run?
 //!
-//! Everything that any process has mapped executable now, and the programs one needs to get back in, must be approved.
+//! Everything that a process in scope has mapped executable now, and the programs one needs to get back in, must be
+//! approved.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use procfs::process::{MMPermissions, MMapPath};
-use touchmark_enforce::probe;
+use anyhow::Context;
+use procfs::process::{MMPermissions, MMapPath, Process};
+use touchmark_enforce::{Scope, probe};
 use touchmark_sign::certificate::{Certificate, Trust};
 use touchmark_sign::digest::Digest;
 
@@ -21,12 +25,12 @@ const NAMED: usize = 10;
 
 /// Fails if something that runs now, or is needed to get back in, would be refused. Returns the digests to approve:
 /// those of files that are signed, but not in a way that the kernel checks by itself.
-pub(super) fn check(certificates: &[Certificate]) -> anyhow::Result<Vec<Digest>> {
+pub(super) fn check(scope: &Scope, certificates: &[Certificate]) -> anyhow::Result<Vec<Digest>> {
     let trust = Trust::new(certificates.to_vec());
     let kernel_verifies = probe::verifies_signatures();
     let mut refused = Vec::new();
     let mut approvals = Vec::new();
-    for path in candidates()? {
+    for path in candidates(scope)? {
         match files::check_path(&path, &trust).and_then(|checked| Ok((checked.approved_digest()?, checked))) {
             Ok((_, checked)) if kernel_verifies && checked.holds(Container::Xattr) == Some(true) => {}
             Ok((digest, _)) => approvals.push(digest),
@@ -48,17 +52,40 @@ pub(super) fn check(certificates: &[Certificate]) -> anyhow::Result<Vec<Digest>>
     )
 }
 
-fn candidates() -> anyhow::Result<BTreeSet<PathBuf>> {
-    let mut paths: BTreeSet<PathBuf> = WAY_BACK.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
-    paths.insert(daemon::executable()?);
+fn candidates(scope: &Scope) -> anyhow::Result<BTreeSet<PathBuf>> {
+    let mut paths = BTreeSet::new();
+    // Whoever enforces a cgroup gets back in from outside of it.
+    if !matches!(scope, Scope::Cgroup(_)) {
+        paths.extend(WAY_BACK.iter().map(PathBuf::from));
+        paths.insert(daemon::executable()?);
+    }
     for process in procfs::process::all_processes()?.flatten() {
-        // Processes come and go; kernel threads map nothing; those in another mount namespace have other paths.
+        // Processes come and go; kernel threads map nothing.
+        if !in_scope(&process, scope) {
+            continue;
+        }
         let Ok(maps) = process.maps() else { continue };
         paths.extend(maps.into_iter().filter_map(|map| match map.pathname {
             MMapPath::Path(path) if map.perms.contains(MMPermissions::EXECUTE) => Some(path),
             _ => None,
         }));
     }
-    paths.retain(|path| Path::new(path).exists());
+    let device = match scope {
+        Scope::Mount(path) => {
+            Some(fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?.dev())
+        }
+        _ => None,
+    };
+    // Processes in another mount namespace have paths that are not there, or are other files here.
+    paths.retain(|path| fs::metadata(path).is_ok_and(|file| device.is_none_or(|device| file.dev() == device)));
     Ok(paths)
+}
+
+/// Whether the process's executions would be checked. A file system's files are sorted out by their device.
+fn in_scope(process: &Process, scope: &Scope) -> bool {
+    let Scope::Cgroup(path) = scope else { return true };
+    let groups = process.cgroups().map(|groups| groups.0).unwrap_or_default();
+    // Version 2 has the hierarchy number 0, and its paths begin at the mount that `path` is below.
+    let own = groups.iter().find(|group| group.hierarchy == 0).map(|group| group.pathname.trim_matches('/'));
+    own.is_some_and(|own| Path::new("/sys/fs/cgroup").join(own).starts_with(path))
 }

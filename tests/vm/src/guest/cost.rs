@@ -115,7 +115,7 @@ impl Owner {
     /// For all of the root file system.
     fn enforce(&self) -> Result<()> {
         let certificate = self.certificate();
-        let start = |mode| touchmark_ok(["enforce", "--cert", text(&certificate), "--scope", "mount:/", "--mode", mode]);
+        let start = |mode| touchmark_ok(["enforce", "--force", "--cert", text(&certificate), "--scope", "mount:/", "--mode", mode]);
         if !kernel_verifies() {
             start("permissive")?;
             for folder in ["/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu"] {

@@ -253,7 +253,14 @@ fn overlay_is_hashed_at_every_use() -> Result<()> {
 
 fn overlay_can_be_refused() -> Result<()> {
     let (site, overlay, program) = overlay_site()?;
-    touchmark_ok(["enforce", "--cert", text(&site.certificate()), "--scope", &scope(&overlay), "--refuse-uncacheable"])?;
+    touchmark_ok([
+        "enforce",
+        "--cert",
+        text(&site.certificate()),
+        "--scope",
+        &scope(&overlay),
+        "--refuse-uncacheable",
+    ])?;
     crate::site::admit(&program)?;
     refused(&program)?;
     event(&program, "untrusted-filesystem").map(drop)
@@ -284,7 +291,16 @@ fn every_key_algorithm_counts() -> Result<()> {
         let (key, certificate) = (folder.join("key.pem"), folder.join("cert.pem"));
         let program = site.program("/usr/bin/true", algorithm)?;
         overwrite(&program, &[&fs::read(&program)?[..], algorithm.as_bytes()].concat())?;
-        touchmark_ok(["sign", "--key", text(&key), "--cert", text(&certificate), "--container", "xattr", text(&program)])?;
+        touchmark_ok([
+            "sign",
+            "--key",
+            text(&key),
+            "--cert",
+            text(&certificate),
+            "--container",
+            "xattr",
+            text(&program),
+        ])?;
         words.extend(["--cert".to_owned(), text(&certificate).to_owned()]);
         programs.push(program);
     }
