@@ -205,9 +205,9 @@ mod tests {
         for (name, number) in &mirrored {
             assert_eq!(header.get(*name), Some(&u64::from(*number)), "{name}");
         }
-        assert_eq!(header["TM_REASONS"] as usize, Reason::ALL.len());
+        assert_eq!(header["TM_REASONS"], Reason::ALL.len() as u64);
         assert_eq!(header["TM_ABI_VERSION"], u64::from(ABI_VERSION));
-        assert_eq!(header["TM_PATH_SIZE"] as usize, PATH_SIZE);
+        assert_eq!(header["TM_PATH_SIZE"], PATH_SIZE as u64);
         assert_eq!(header["TM_FLAG_ALLOW_UNCACHEABLE"], u64::from(FLAG_ALLOW_UNCACHEABLE));
         assert_eq!(header["TM_FLAG_LOG_ALLOWED"], u64::from(FLAG_LOG_ALLOWED));
         assert_eq!(header["TM_COUNT_HASHES"], u64::from(counter::HASHES));

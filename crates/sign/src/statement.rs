@@ -13,6 +13,9 @@ const VERSION: u8 = 1;
 /// SHA-256 among the kernel's `HASH_ALGO_*` (uapi/linux/hash_info.h).
 const HASH_SHA256: u8 = 4;
 const HEADER_SIZE: usize = STATEMENT_SIZE - DIGEST_SIZE;
+/// [`DIGEST_SIZE`] as the field holds it.
+const DIGEST_SIZE_BYTE: u8 = 32;
+const _: () = assert!(DIGEST_SIZE_BYTE as usize == DIGEST_SIZE);
 
 /// What a digest is of. A signature over one kind never passes for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +70,7 @@ impl Statement {
     pub fn encode(&self) -> [u8; STATEMENT_SIZE] {
         let mut bytes = [0; STATEMENT_SIZE];
         bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..12].copy_from_slice(&[VERSION, self.kind as u8, HASH_SHA256, DIGEST_SIZE as u8]);
+        bytes[8..12].copy_from_slice(&[VERSION, self.kind as u8, HASH_SHA256, DIGEST_SIZE_BYTE]);
         bytes[HEADER_SIZE..].copy_from_slice(self.digest.as_ref());
         bytes
     }

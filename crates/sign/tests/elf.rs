@@ -91,7 +91,7 @@ fn synthetic(is_64: bool, endian: Endianness, sections: u32, overlay: &[u8]) -> 
             sh_type: elf::SectionType(1),
             sh_flags: elf::SectionFlags(6),
             sh_addr: 0,
-            sh_offset: text as u64,
+            sh_offset: text,
             sh_size: 16,
             sh_link: 0,
             sh_info: 0,

@@ -39,8 +39,9 @@ fn a_debian_system_signs_comes_back_and_runs() -> Result<()> {
     let ends = |image: &Image| -> Result<String> {
         let mut text = String::new();
         let limit = Duration::from_secs(900);
-        let code =
-            run_script(&kernel, image, &programs.guest(), &["/root/start"], &options, limit, |part| text.push_str(part))?;
+        let code = run_script(&kernel, image, &programs.guest(), &["/root/start"], &options, limit, |part| {
+            text.push_str(part)
+        })?;
         ensure!(code == 0, "the script ended with {code}");
         Ok(text)
     };
@@ -82,7 +83,14 @@ fn elf_files(root: &Path) -> Result<Vec<String>> {
     let list = Command::new("find")
         .current_dir(root)
         .args(["usr", "-type", "f", "-size", "+0", "-exec"])
-        .args(["sh", "-c", r#"for f; do [ "$(head -c 4 "$f" | tail -c 3)" = ELF ] && echo "$f"; done; :"#, "sh", "{}", "+"])
+        .args([
+            "sh",
+            "-c",
+            r#"for f; do [ "$(head -c 4 "$f" | tail -c 3)" = ELF ] && echo "$f"; done; :"#,
+            "sh",
+            "{}",
+            "+",
+        ])
         .stderr(Stdio::null())
         .output()?;
     Ok(String::from_utf8(list.stdout)?.lines().map(str::to_owned).collect())

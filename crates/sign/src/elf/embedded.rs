@@ -15,6 +15,10 @@ pub(super) const HEADER_SIZE: usize = 40;
 /// The size of its part behind, in bytes.
 pub(super) const TRAILER_SIZE: usize = 16;
 
+/// Both parts together, as the trailer counts.
+const FRAME_SIZE: u32 = 56;
+const _: () = assert!(FRAME_SIZE as usize == HEADER_SIZE + TRAILER_SIZE);
+
 const HEADER_MAGIC: &[u8; 8] = b"tmkelf\x01\0";
 const TRAILER_MAGIC: &[u8; 8] = b"touchmrk";
 
@@ -46,7 +50,7 @@ impl Embedded {
         }
         let elf = Header::read(file, len)?;
         let (der_len, content_size) = (number(&trailer[..4]), number(&trailer[4..8]));
-        let fixed = (HEADER_SIZE + TRAILER_SIZE) as u64;
+        let fixed = u64::from(FRAME_SIZE);
         let capacity = content_size.checked_sub(fixed).filter(|capacity| *capacity <= cms::MAX_SIZE as u64);
         let capacity = capacity.ok_or_else(|| {
             ElfError::malformed(
@@ -139,7 +143,7 @@ pub(super) fn encode_header(original_len: u64, table: &Table, capacity: u32) -> 
 
 /// The section's last part.
 pub(super) fn encode_trailer(der_len: u32, capacity: u32) -> [u8; TRAILER_SIZE] {
-    let content_size = capacity.saturating_add((HEADER_SIZE + TRAILER_SIZE) as u32);
+    let content_size = capacity.saturating_add(FRAME_SIZE);
     let mut trailer = [0; TRAILER_SIZE];
     trailer[..4].copy_from_slice(&der_len.to_le_bytes());
     trailer[4..8].copy_from_slice(&content_size.to_le_bytes());

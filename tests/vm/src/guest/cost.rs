@@ -25,10 +25,8 @@ const REPEATS: usize = 21;
 /// Sizes of programs that nothing is known of yet, in bytes.
 const SIZES: [u64; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-pub(crate) const TRIALS: &[Trial] = &[
-    trial("cached", &[], cached).bench().seconds(900),
-    trial("uncached", &[], uncached).bench().seconds(900),
-];
+pub(crate) const TRIALS: &[Trial] =
+    &[trial("cached", &[], cached).bench().seconds(900), trial("uncached", &[], uncached).bench().seconds(900)];
 
 /// A decision that is known: starting a program, mapping a library, and opening a file, which is not decided at all.
 fn cached() -> Result<()> {
@@ -40,12 +38,13 @@ fn cached() -> Result<()> {
         on.push(Sample::take()?);
         touchmark_ok(["enforce", "--mode", "off"])?;
     }
-    let figures: [(&str, fn(&Sample) -> u64); 3] =
-        [("exec", |sample| sample.exec), ("mmap", |sample| sample.mmap), ("open", |sample| sample.open)];
-    for (name, figure) in figures {
+    let report = |name, figure: fn(&Sample) -> u64| {
         let all = |samples: &[Sample]| samples.iter().map(figure).collect::<Vec<_>>();
-        report::value(name, json!({ "off": all(&off), "on": all(&on) }))?;
-    }
+        report::value(name, json!({ "off": all(&off), "on": all(&on) }))
+    };
+    report("exec", |sample| sample.exec)?;
+    report("mmap", |sample| sample.mmap)?;
+    report("open", |sample| sample.open)?;
     Ok(())
 }
 
@@ -115,7 +114,9 @@ impl Owner {
     /// For all of the root file system.
     fn enforce(&self) -> Result<()> {
         let certificate = self.certificate();
-        let start = |mode| touchmark_ok(["enforce", "--force", "--cert", text(&certificate), "--scope", "mount:/", "--mode", mode]);
+        let start = |mode| {
+            touchmark_ok(["enforce", "--force", "--cert", text(&certificate), "--scope", "mount:/", "--mode", mode])
+        };
         if !kernel_verifies() {
             start("permissive")?;
             for folder in ["/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu"] {
