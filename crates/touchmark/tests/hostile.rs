@@ -72,7 +72,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_the_rest_goes_on() {
     let (locked, free) = (workshop.write("a", "text"), workshop.write("b", "text"));
     fs::create_dir(workshop.tree("c")).unwrap();
     for path in [&locked, &workshop.tree("c")] {
-        fs::set_permissions(path, PermissionsExt::from_mode(0)).unwrap();
+        fs::set_permissions(path, PermissionsExt::from_mode(0o000)).unwrap();
     }
     let tree = workshop.path("tree");
     // Root reads all, unless it gives up the right to.

@@ -40,7 +40,7 @@ pub(super) fn run(
     words: &Words,
     work: impl Fn(&Opened, &[Place], &mut [u8]) -> Edited + Sync,
 ) -> anyhow::Result<Exit> {
-    let mut lines = Lines::new(json, Progress::new(words.verb, run.selection));
+    let mut lines = Lines::new(json, Progress::new(words.verb, run.selection, run.stop));
     let mut counts = Counts::default();
     edit::run(run, work, |report| tell(&report, words, &mut counts, &mut lines))?;
     lines.end(&counts.summary(words))?;

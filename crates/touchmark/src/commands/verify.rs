@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let selection = args.targets.selection(false)?;
     let stop = Stop::on_signals()?;
     files::raise_open_files();
-    let mut lines = Lines::new(args.targets.json, Progress::new("verifying", &selection));
+    let mut lines = Lines::new(args.targets.json, Progress::new("verifying", &selection, &stop));
     let mut counts = Counts::default();
     let found = selection.walk().take_while(|_| !stop.is_set());
     let look = |buffer: &mut Vec<u8>, found| match found {

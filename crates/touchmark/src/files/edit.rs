@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Changes many files: side by side, in groups for the disk, hard links together, reported in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
@@ -124,6 +125,25 @@ enum Outcome {
     Linked((u64, u64), Place),
 }
 
+/// The names of one file.
+#[derive(Default)]
+struct Names {
+    places: Vec<Place>,
+    /// Directory (device, inode) and name of each.
+    seen: HashSet<(u64, u64, OsString)>,
+}
+
+impl Names {
+    /// Adds a name, unless the same directory was reached by two ways (bind mounts): it would be counted twice.
+    fn add(&mut self, place: Place) -> io::Result<()> {
+        let directory = rustix::fs::fstat(place.directory())?;
+        if self.seen.insert((directory.st_dev, directory.st_ino, place.name().to_owned())) {
+            self.places.push(place);
+        }
+        Ok(())
+    }
+}
+
 /// Does `work` on every file, makes the changes it asks for, and reports each name. Files with several names come last.
 pub(crate) fn run(
     run: &Run<'_>,
@@ -132,7 +152,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     let buffer = || vec![0; BUFFER];
     let mut batch = Batch::new();
-    let mut linked = BTreeMap::<_, Vec<Place>>::new();
+    let mut linked = BTreeMap::<_, Names>::new();
     let found = run.selection.walk().take_while(|_| !run.stop.is_set());
     let look = |buffer: &mut Vec<u8>, found| match found {
         Found::Skipped(path, reason) => Outcome::Ready(Waiting::Skipped(path, reason)),
@@ -149,12 +169,9 @@ pub(crate) fn run(
     };
     ordered::run(run.jobs, found, buffer, look, |outcome| match outcome {
         Outcome::Ready(waiting) => add(&mut batch, waiting, &mut report),
-        Outcome::Linked(key, place) => {
-            linked.entry(key).or_default().push(place);
-            Ok(())
-        }
+        Outcome::Linked(key, place) => Ok(linked.entry(key).or_default().add(place)?),
     })?;
-    let groups = linked.into_values().take_while(|_| !run.stop.is_set());
+    let groups = linked.into_values().map(|names| names.places).take_while(|_| !run.stop.is_set());
     let look = |buffer: &mut Vec<u8>, places: Vec<Place>| match places.first().map(Opened::open) {
         Some(Ok(opened)) => {
             let edited = work(&opened, &places, buffer);

@@ -67,7 +67,6 @@ impl<'a> Draft<'a> {
         let source = if cloned { self.temporary.file() } else { &self.original.file };
         let sparse = self.original.stat.stx_blocks.saturating_mul(512) < self.original.size();
         while self.length < length {
-            stop.check()?;
             let read = read_some(source.as_fd(), buffer, self.length, length)
                 .map_err(|error| ReplaceError::Io("read", error))?;
             let piece = buffer.get_mut(..read).unwrap_or_default();
@@ -76,12 +75,15 @@ impl<'a> Draft<'a> {
             }
             apply(patches, piece, self.length);
             see(piece);
-            // All patches lie in the header of an ELF file, which is in the first piece.
             let hole = sparse && piece.iter().all(|byte| *byte == 0);
-            if self.length == 0 || !(cloned || hole) {
+            if !(cloned || hole) {
                 self.write_at(self.length, piece)?;
             }
             self.length += read as u64;
+            stop.step(read as u64)?;
+        }
+        if cloned {
+            patches.iter().try_for_each(|patch| self.write_at(patch.offset, &patch.bytes))?;
         }
         if cloned || sparse {
             self.temporary.file().set_len(length).map_err(|error| ReplaceError::Io("write", error))?;
