@@ -22,8 +22,8 @@ const LOOPED: usize = 500;
 const LARGE: u64 = 134_147_808;
 
 /// Measures everything; prints a table.
-pub(crate) fn measure(runs: usize) -> Result<Value> {
-    let bench = Bench::new()?;
+pub(crate) fn measure(runs: usize, out: &Path) -> Result<Value> {
+    let bench = Bench::new(out)?;
     println!("\n{} ELF files, {:.1} MiB", bench.count, bench.bytes as f64 / (1 << 20) as f64);
     Ok(json!({
         "files": bench.count,
@@ -44,10 +44,10 @@ struct Bench {
 
 impl Bench {
     /// Keys, and copies of a Debian tree's ELF files until there are enough.
-    fn new() -> Result<Self> {
+    fn new(out: &Path) -> Result<Self> {
         let touchmark = std::env::current_exe()?.with_file_name("touchmark");
         ensure!(touchmark.exists(), "expected {}; run `make bench`", touchmark.display());
-        let scratch = TempDir::new_in(".").context("cannot make a folder here")?;
+        let scratch = TempDir::new_in(out).context("cannot make a folder for the files")?;
         let mut bench = Self { scratch, touchmark, count: 0, bytes: 0 };
         let key = bench.path("key.pem");
         run(&words(

@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     let machine = machine::describe();
     println!("{machine}");
     if arguments.what != What::Kernel {
-        save(&arguments, "files", &machine, files::measure(arguments.runs)?)?;
+        save(&arguments, "files", &machine, files::measure(arguments.runs, &arguments.out)?)?;
     }
     if arguments.what != What::Files {
         save(&arguments, "kernel", &machine, kernel::measure(&arguments.kernel)?)?;

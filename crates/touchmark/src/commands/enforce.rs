@@ -133,7 +133,9 @@ fn in_force() -> anyhow::Result<Option<Vec<Certificate>>> {
 fn certificates(args: &Args, in_force: Option<&[Certificate]>) -> anyhow::Result<Vec<Certificate>> {
     if args.cert.is_empty() {
         return Ok(in_force.map(<[_]>::to_vec).ok_or_else(|| {
-            UsageError("expected --cert FILE: no certificates are in force yet (make one: touchmark key generate)".into())
+            UsageError(
+                "expected --cert FILE: no certificates are in force yet (make one: touchmark key generate)".into(),
+            )
         })?);
     }
     let mut given = Vec::new();

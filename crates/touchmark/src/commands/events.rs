@@ -105,7 +105,8 @@ fn print_new(reader: &mut BufReader<File>, out: &mut impl Write, json: bool) -> 
 fn print(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
     let path = text::printable(&entry.path.path);
     let digest = entry.digest.as_ref().map(|digest| format!(" sha256:{digest}")).unwrap_or_default();
-    let errno = entry.errno.map(|errno| format!(" ({})", nix::errno::Errno::from_raw(errno).desc())).unwrap_or_default();
+    let errno =
+        entry.errno.map(|errno| format!(" ({})", nix::errno::Errno::from_raw(errno).desc())).unwrap_or_default();
     writeln!(
         out,
         "{} {} {} {path}: {}{errno}; by {}[{}] parent {} uid {}{digest}",

@@ -73,7 +73,11 @@ impl Status {
             certificates: certificates.iter().map(|certificate| certificate.subject()).collect(),
             kernel_checks_signatures: enforcement.verifies_signatures()?,
             approved_digests: enforcement.approved_count(),
-            hits: counters.decisions.iter().find(|(reason, _)| *reason == Reason::Cached).map_or(0, |(_, count)| *count),
+            hits: counters
+                .decisions
+                .iter()
+                .find(|(reason, _)| *reason == Reason::Cached)
+                .map_or(0, |(_, count)| *count),
             hashes: counters.hashes,
             allowed: select(|reason| reason.allows() && *reason != Reason::Cached),
             denied: select(|reason| !reason.allows()),

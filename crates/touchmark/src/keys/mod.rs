@@ -65,4 +65,3 @@ fn read_certificate(path: &Path) -> anyhow::Result<Certificate> {
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
-
