@@ -89,22 +89,28 @@ static __noinline int check_uncached(struct file *file, const struct tm_policy *
 	return reason;
 }
 
-static __always_inline int check_file(struct file *file, enum tm_hook hook)
+/* The policy to judge the file by; NULL if it may go on: nothing is checked here, or its verdict stands. */
+static __always_inline const struct tm_policy *policy_to_judge(struct file *file)
 {
 	const struct tm_policy *policy = active_policy();
-	struct verdict verdict = {};
-	struct inode *inode;
+	struct inode *inode = file->f_inode;
 
-	if (!policy || policy->mode == TM_MODE_OFF)
-		return 0;
-	inode = file->f_inode;
-	if (!in_scope(policy, inode))
-		return 0;
+	if (!policy || policy->mode == TM_MODE_OFF || !in_scope(policy, inode))
+		return NULL;
 	if (has_verdict(policy, inode)) {
 		count(TM_ALLOW_CACHED);
-		return 0;
+		return NULL;
 	}
-	verdict.hook = hook;
+	return policy;
+}
+
+static __always_inline int check_file(struct file *file, enum tm_hook hook)
+{
+	const struct tm_policy *policy = policy_to_judge(file);
+	struct verdict verdict = { .hook = hook };
+
+	if (!policy)
+		return 0;
 	verdict.reason = check_uncached(file, policy, &verdict);
 	return conclude(file, policy, &verdict);
 }
@@ -128,24 +134,13 @@ int BPF_PROG(check_mmap, struct file *file, unsigned long requested, unsigned lo
 SEC("lsm/file_mprotect")
 int BPF_PROG(check_mprotect, struct vm_area_struct *vma, unsigned long requested, unsigned long protection)
 {
-	const struct tm_policy *policy;
 	struct verdict verdict = { .hook = TM_HOOK_MPROTECT, .reason = TM_DENY_UNCHECKED };
-	struct file *file = vma->vm_file;
-	struct inode *inode;
+	const struct tm_policy *policy;
 
-	if (!(protection & PROT_EXEC) || (vma->vm_flags & VM_EXEC) || !file)
+	if (!(protection & PROT_EXEC) || (vma->vm_flags & VM_EXEC) || !vma->vm_file)
 		return 0;
-	policy = active_policy();
-	if (!policy || policy->mode == TM_MODE_OFF)
-		return 0;
-	inode = file->f_inode;
-	if (!in_scope(policy, inode))
-		return 0;
-	if (has_verdict(policy, inode)) {
-		count(TM_ALLOW_CACHED);
-		return 0;
-	}
-	return conclude_without_path(file, policy, &verdict);
+	policy = policy_to_judge(vma->vm_file);
+	return policy ? conclude_without_path(vma->vm_file, policy, &verdict) : 0;
 }
 
 SEC("lsm/file_open")

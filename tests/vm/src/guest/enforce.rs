@@ -10,10 +10,11 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
+use touchmark_sys::mapping::{Access, Mapping};
 
 use crate::sh;
 use crate::site::{
-    Site, event, flip, kernel_verifies, overwrite, reason_for_changed, refused, runs, status, text, touchmark_ok,
+    Site, event, flip, kernel_verifies, overwrite, reason_for_changed, refused, runs, start, status, text, touchmark_ok,
 };
 use crate::trial::{Need, Trial, trial};
 
@@ -26,6 +27,8 @@ pub(crate) const TRIALS: &[Trial] = &[
     trial("library_is_judged", &[Need::File("/usr/bin/openssl")], library_is_judged),
     trial("linker_does_not_start_what_is_refused", &[], linker_does_not_start_what_is_refused),
     trial("memfd_is_refused", &[], memfd_is_refused),
+    trial("mapping_made_executable_later_is_judged", &[], mapping_made_executable_later_is_judged),
+    trial("shared_writable_mapping_is_refused", &[], shared_writable_mapping_is_refused),
     trial("write_drops_the_verdict", &[], write_drops_the_verdict),
     trial("truncate_by_path_drops_the_verdict", &[], truncate_by_path_drops_the_verdict),
     trial("open_for_writing_is_refused", &[], open_for_writing_is_refused),
@@ -56,12 +59,8 @@ fn signed_program_runs_unsigned_is_refused() -> Result<()> {
 }
 
 fn changed_program_is_refused() -> Result<()> {
-    let site = Site::new()?;
-    let program = site.program("/usr/bin/true", "program")?;
-    site.sign(&program)?;
+    let (_site, program) = Site::with_running_program()?;
     let original = fs::read(&program)?;
-    site.enforce(&[])?;
-    runs(&program)?;
     flip(&program)?;
     refused(&program)?;
     event(&program, reason_for_changed())?;
@@ -164,13 +163,34 @@ fn memfd_is_refused() -> Result<()> {
     fs::remove_dir(group).context("the cgroup cannot be removed")
 }
 
+fn mapping_made_executable_later_is_judged() -> Result<()> {
+    let (site, program) = Site::with_running_program()?;
+    let other = site.program("/usr/bin/id", "other")?;
+    let map = |path: &Path| Mapping::new(fs::File::open(path)?, 4096, Access::Read);
+    map(&program)?.make_executable().context("a file with a verdict")?;
+    sh::expect_errno(map(&other)?.make_executable(), Errno::PERM, "mprotect of an unsigned file")?;
+    // At that hook the kernel gives no path.
+    let event = event(Path::new("other"), "unchecked-mprotect")?;
+    ensure!(event["path_is_name"] == true, "{event}");
+    Ok(())
+}
+
+/// The mapping keeps the file writable after every descriptor is closed.
+fn shared_writable_mapping_is_refused() -> Result<()> {
+    let (_site, program) = Site::with_running_program()?;
+    let writable = fs::File::options().read(true).write(true).open(&program)?;
+    let mapping = Mapping::new(&writable, 4096, Access::SharedWrite)?;
+    drop(writable);
+    ensure!(start(&program).is_err(), "a program that can be written was started");
+    let execute = || Mapping::new(fs::File::open(&program)?, 4096, Access::Execute);
+    sh::expect_errno(execute(), Errno::PERM, "mapping a file that can be written")?;
+    drop(mapping);
+    runs(&program)
+}
+
 fn write_drops_the_verdict() -> Result<()> {
-    let site = Site::new()?;
-    let program = site.program("/usr/bin/true", "program")?;
-    site.sign(&program)?;
+    let (_site, program) = Site::with_running_program()?;
     let original = fs::read(&program)?;
-    site.enforce(&[])?;
-    runs(&program)?;
     let before = status()?["verdicts_dropped"].as_u64();
     fs::File::options().append(true).open(&program)?.write_all(b"x")?;
     refused(&program)?;
@@ -180,11 +200,7 @@ fn write_drops_the_verdict() -> Result<()> {
 }
 
 fn truncate_by_path_drops_the_verdict() -> Result<()> {
-    let site = Site::new()?;
-    let program = site.program("/usr/bin/true", "program")?;
-    site.sign(&program)?;
-    site.enforce(&[])?;
-    runs(&program)?;
+    let (_site, program) = Site::with_running_program()?;
     let size = fs::metadata(&program)?.len();
     // coreutils' truncate opens the file; perl's takes the system call by path.
     sh::succeed(["perl", "-e", "truncate($ARGV[0], $ARGV[1]) or die", text(&program), &(size + 1).to_string()])?;
@@ -213,11 +229,7 @@ fn runs_with_version(program: &Path) -> Result<()> {
 }
 
 fn rename_and_link_keep_the_verdict() -> Result<()> {
-    let site = Site::new()?;
-    let program = site.program("/usr/bin/true", "program")?;
-    site.sign(&program)?;
-    site.enforce(&[])?;
-    runs(&program)?;
+    let (site, program) = Site::with_running_program()?;
     let hashes = status()?["hashes"].as_u64();
     let (renamed, linked) = (site.path("renamed"), site.path("linked"));
     fs::rename(&program, &renamed)?;
@@ -229,11 +241,8 @@ fn rename_and_link_keep_the_verdict() -> Result<()> {
 }
 
 fn a_file_put_in_its_place_is_judged_anew() -> Result<()> {
-    let site = Site::new()?;
-    let (program, other) = (site.program("/usr/bin/true", "program")?, site.program("/usr/bin/id", "other")?);
-    site.sign(&program)?;
-    site.enforce(&[])?;
-    runs(&program)?;
+    let (site, program) = Site::with_running_program()?;
+    let other = site.program("/usr/bin/id", "other")?;
     fs::rename(&other, &program)?;
     refused(&program)
 }

@@ -34,6 +34,16 @@ impl Site {
         Ok(site)
     }
 
+    /// A site that enforces, and a signed program on it that just ran.
+    pub(crate) fn with_running_program() -> Result<(Self, PathBuf)> {
+        let site = Self::new()?;
+        let program = site.program("/usr/bin/true", "program")?;
+        site.sign(&program)?;
+        site.enforce(&[])?;
+        runs(&program)?;
+        Ok((site, program))
+    }
+
     /// A path on the file system.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.mount.path().join(name)
