@@ -135,12 +135,14 @@ SEC("lsm/file_mprotect")
 int BPF_PROG(check_mprotect, struct vm_area_struct *vma, unsigned long requested, unsigned long protection)
 {
 	struct verdict verdict = { .hook = TM_HOOK_MPROTECT, .reason = TM_DENY_UNCHECKED };
+	/* Read once: from 7.x on the verifier wants just this pointer to have been compared with NULL. */
+	struct file *file = vma->vm_file;
 	const struct tm_policy *policy;
 
-	if (!(protection & PROT_EXEC) || (vma->vm_flags & VM_EXEC) || !vma->vm_file)
+	if (!(protection & PROT_EXEC) || (vma->vm_flags & VM_EXEC) || !file)
 		return 0;
-	policy = policy_to_judge(vma->vm_file);
-	return policy ? conclude_without_path(vma->vm_file, policy, &verdict) : 0;
+	policy = policy_to_judge(file);
+	return policy ? conclude_without_path(file, policy, &verdict) : 0;
 }
 
 SEC("lsm/file_open")
