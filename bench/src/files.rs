@@ -194,15 +194,9 @@ impl Bench {
              objcopy --add-section .sig=\"$4.der\" \"$f\" \"$4\" 2>/dev/null || cp \"$f\" \"$4\"; done",
         );
         let nothing = || Ok(());
-        // The loops do not wait for the disk either.
-        let no_sync = |container| {
-            let mut command = self.sign_command(container, "2", &some);
-            command.push("--no-sync".into());
-            command
-        };
         let subjects = [
-            Subject { name: "sign, xattr", command: no_sync(Some("xattr")), before: &unsign },
-            Subject { name: "sign, embedded and xattr", command: no_sync(None), before: &unsign },
+            Subject { name: "sign, xattr", command: self.sign_command(Some("xattr"), "2", &some), before: &unsign },
+            Subject { name: "sign, embedded and xattr", command: self.sign_command(None, "2", &some), before: &unsign },
             Subject { name: "evmctl per file", command: evmctl, before: &nothing },
             Subject { name: "openssl cms and objcopy per file", command: objcopy, before: &nothing },
         ];

@@ -4,7 +4,7 @@
 set -eu
 root=$1
 start=$(date +%s%N)
-"$TOUCHMARK" sign -r --key "$DEMO_KEYS/own/key.pem" --cert "$DEMO_KEYS/own/cert.pem" --no-sync \
+"$TOUCHMARK" sign -r --key "$DEMO_KEYS/own/key.pem" --cert "$DEMO_KEYS/own/cert.pem" \
     --container xattr "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib"
 end=$(date +%s%N)
 echo "   in $(((end - start) / 1000000)) ms on this machine"

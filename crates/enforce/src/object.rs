@@ -11,17 +11,26 @@ struct Aligned<Bytes: ?Sized>(Bytes);
 
 static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/touchmark.bpf.o")));
 
-/// Loads the object: the kernel verifies the programs, nothing is attached yet.
+/// Loads the object: the kernel verifies the programs, nothing is attached yet. What libbpf has to say goes to standard
+/// error.
 pub(crate) fn load() -> Result<Object, EnforceError> {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, print_warning)));
+    verify()
+}
+
+/// Finds out whether the kernel takes the programs; the error is all that is said.
+pub(crate) fn try_load() -> Result<(), EnforceError> {
+    libbpf_rs::set_print(None);
+    verify().map(drop)
+}
+
+fn verify() -> Result<Object, EnforceError> {
     let mut object = ObjectBuilder::default()
         .name("touchmark")
         .and_then(|builder| builder.open_memory(&IMAGE.0))
         .map_err(EnforceError::kernel("open the compiled BPF programs"))?;
     set_features(&mut object);
-    object
-        .load()
-        .map_err(EnforceError::kernel("load the BPF programs (`touchmark doctor` tells what this kernel lacks)"))
+    object.load().map_err(EnforceError::kernel("load the BPF programs (`touchmark doctor` tells what is missing)"))
 }
 
 /// Fills the constant `kernel_verifies_signatures` of bpf/signature.h, alone in its section.

@@ -136,8 +136,8 @@ fn ima_hash() -> Feature {
 /// The proof: the kernel's verifier takes the programs. Nothing is attached.
 fn bpf_programs() -> Feature {
     let (state, found) = if rustix::process::geteuid().is_root() {
-        match object::load() {
-            Ok(_) => (State::Available, "this kernel's verifier accepts them".to_owned()),
+        match object::try_load() {
+            Ok(()) => (State::Available, "this kernel's verifier accepts them".to_owned()),
             Err(error) => (State::Missing, error.to_string()),
         }
     } else {

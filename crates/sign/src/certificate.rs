@@ -57,6 +57,8 @@ pub struct Certificate {
     parsed: x509_cert::Certificate,
     /// `IssuerAndSerialNumber` (RFC 5652, 10.2.4), DER: how a signature names its signer.
     id: Vec<u8>,
+    /// What its signatures begin with, for RSA.
+    prefix: Option<Vec<u8>>,
     algorithm: KeyAlgorithm,
     key: std::sync::Arc<ParsedPublicKey>,
 }
@@ -173,13 +175,20 @@ impl Certificate {
         self.key.verify_sig(message, signature).is_ok()
     }
 
+    /// The value in a signature that begins as this certificate's signatures do.
+    pub(crate) fn value_of<'s>(&self, signature: &'s [u8]) -> Option<&'s [u8]> {
+        let value = signature.strip_prefix(&self.prefix.as_ref()?[..])?;
+        (value.len() == self.algorithm.max_signature_len()).then_some(value)
+    }
+
     fn from_parts(der: Vec<u8>, parsed: x509_cert::Certificate) -> Result<Self, CertificateError> {
         let tbs = parsed.tbs_certificate();
-        let id = IssuerAndSerialNumber { issuer: tbs.issuer().clone(), serial_number: tbs.serial_number().clone() }
-            .to_der()
-            .map_err(|error| CertificateError::NotACertificate(error.to_string()))?;
+        let encode = |error: der::Error| CertificateError::NotACertificate(error.to_string());
+        let id = IssuerAndSerialNumber { issuer: tbs.issuer().clone(), serial_number: tbs.serial_number().clone() };
         let (algorithm, key) = public_key(tbs.subject_public_key_info())?;
-        Ok(Self { der, id, algorithm, key: key.into(), parsed })
+        let prefix = crate::cms::rsa_prefix(&id, algorithm).map_err(encode)?;
+        let id = id.to_der().map_err(encode)?;
+        Ok(Self { der, id, prefix, algorithm, key: key.into(), parsed })
     }
 }
 

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::ValueEnum;
 use touchmark_enforce::{Enforcement, Mode, Policy, Scope, TrustChange};
 use touchmark_sign::certificate::Certificate;
@@ -12,7 +11,7 @@ use touchmark_sign::certificate::Certificate;
 use super::preflight;
 use crate::exit::UsageError;
 use crate::state::{Lock, State};
-use crate::{Exit, daemon};
+use crate::{Exit, daemon, keys};
 
 /// Arguments of `touchmark enforce`.
 #[derive(Debug, clap::Args)]
@@ -138,12 +137,7 @@ fn certificates(args: &Args, in_force: Option<&[Certificate]>) -> anyhow::Result
             )
         })?);
     }
-    let mut given = Vec::new();
-    for path in &args.cert {
-        let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        given.extend(Certificate::from_pem_many(&pem).with_context(|| path.display().to_string())?);
-    }
-    Ok(given)
+    keys::read_certificates(&args.cert)
 }
 
 fn trust_change<'a>(in_force: Option<&[Certificate]>, wanted: &'a [Certificate]) -> TrustChange<'a> {
