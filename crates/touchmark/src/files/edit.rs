@@ -72,6 +72,15 @@ pub(crate) struct Edited {
 }
 
 impl Edited {
+    /// Does the work on a file of `size` bytes; an error means that nothing is done after all.
+    pub(super) fn by(size: u64, work: impl FnOnce(&mut Self) -> Result<(), EditError>) -> Self {
+        let mut edited = Self { size, ..Self::default() };
+        if let Err(error) = work(&mut edited) {
+            edited.give_up(error);
+        }
+        edited
+    }
+
     /// Nothing is done after all.
     pub(super) fn give_up(&mut self, error: EditError) {
         self.failures.push((None, error));

@@ -41,11 +41,7 @@ pub(crate) struct Marker<'a> {
 impl Marker<'_> {
     /// Signs a file of which these are all the names that were found.
     pub(crate) fn mark(&self, opened: &Opened, places: &[Place], buffer: &mut [u8]) -> Edited {
-        let mut edited = Edited { size: opened.size(), ..Edited::default() };
-        if let Err(error) = self.try_mark(opened, places, buffer, &mut edited) {
-            edited.give_up(error);
-        }
-        edited
+        Edited::by(opened.size(), |edited| self.try_mark(opened, places, buffer, edited))
     }
 
     fn try_mark(

@@ -29,11 +29,7 @@ pub(crate) struct Unmarker<'a> {
 impl Unmarker<'_> {
     /// Takes the signatures off a file of which these are all the names that were found.
     pub(crate) fn unmark(&self, opened: &Opened, places: &[Place], buffer: &mut [u8]) -> Edited {
-        let mut edited = Edited { size: opened.size(), ..Edited::default() };
-        if let Err(error) = self.try_unmark(opened, places, buffer, &mut edited) {
-            edited.give_up(error);
-        }
-        edited
+        Edited::by(opened.size(), |edited| self.try_unmark(opened, places, buffer, edited))
     }
 
     fn try_unmark(
