@@ -64,7 +64,8 @@ pub(crate) fn restart() -> anyhow::Result<()> {
 /// Ends a serving daemon, if there is one; returns once it has ended.
 pub(crate) fn stop() -> anyhow::Result<()> {
     if let Some(pid) = state::daemon_pid()? {
-        kill(Pid::from_raw(pid), Signal::SIGTERM).with_context(|| format!("cannot end touchmarkd, process {pid}"))?;
+        // It has nothing to put in order, and a stopped one would not take a milder signal.
+        kill(Pid::from_raw(pid), Signal::SIGKILL).with_context(|| format!("cannot end touchmarkd, process {pid}"))?;
         state::wait_for_daemon_end()?;
     }
     Ok(())
