@@ -65,7 +65,9 @@ impl Accel {
     pub(crate) fn arguments(self, kernel: &Kernel) -> Vec<&'static str> {
         match self {
             Self::Kvm => vec!["-accel", "kvm", "-cpu", "host"],
-            Self::Tcg => vec!["-accel", "tcg,thread=multi", "-cpu", emulated_cpu(kernel.numbers())],
+            // With a thread for each processor, a processor can execute an int3 that the kernel's text_poke() has taken
+            // away already, and the kernel dies; loading and unloading BPF programs pokes a lot.
+            Self::Tcg => vec!["-accel", "tcg,thread=single", "-cpu", emulated_cpu(kernel.numbers())],
             Self::Counted => vec![
                 "-accel",
                 "tcg,thread=single",
