@@ -26,6 +26,7 @@ use x509_cert::time::{Time, Validity};
 
 use crate::digest::Digest;
 use crate::key::{KeyAlgorithm, KeyError, Signer};
+use crate::pem;
 
 /// How long a self-signed certificate says it is valid; nothing of ours looks at it, other programs may.
 const VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -78,18 +79,15 @@ impl Certificate {
     /// # Errors
     /// There is none, or a key is not supported.
     pub fn from_pem_many(pem: &[u8]) -> Result<Vec<Self>, CertificateError> {
-        let chain = x509_cert::Certificate::load_pem_chain(pem)
-            .map_err(|error| CertificateError::NotACertificate(error.to_string()))?;
-        if chain.is_empty() {
-            return Err(CertificateError::NotACertificate("no PEM block".to_owned()));
-        }
-        chain
-            .into_iter()
-            .map(|parsed| {
-                let der = parsed.to_der().map_err(|error| CertificateError::NotACertificate(error.to_string()))?;
-                Self::from_parts(der, parsed)
+        let all = pem::blocks(pem, |label| label == "CERTIFICATE")
+            .map(|block| {
+                let text = block.map_err(CertificateError::NotACertificate)?.text;
+                let (_, der) =
+                    der::pem::decode_vec(text).map_err(|error| CertificateError::NotACertificate(error.to_string()))?;
+                Self::from_der(&der)
             })
-            .collect()
+            .collect::<Result<Vec<_>, _>>()?;
+        if all.is_empty() { Err(CertificateError::NotACertificate("no such PEM block".to_owned())) } else { Ok(all) }
     }
 
     /// Reads a certificate from DER.
@@ -319,11 +317,19 @@ fn public_key(spki: &SubjectPublicKeyInfoOwned) -> Result<(KeyAlgorithm, ParsedP
     };
     match spki.algorithm.oid {
         rfc5912::RSA_ENCRYPTION => {
+            // RFC 3279, 2.3.1; the library does not look.
+            if spki.algorithm.parameters != Some(Any::null()) {
+                return Err(unsupported("RSA with parameters other than NULL".to_owned()));
+            }
             let key = parse(&RSA_PKCS1_2048_8192_SHA256)?;
             let modulus = rsa_modulus_len(spki).map_err(|error| unsupported(error.to_string()))?;
             let algorithm = KeyAlgorithm::rsa_by_modulus_len(modulus)
                 .ok_or_else(|| unsupported(format!("RSA of {} bits", modulus * 8)))?;
             Ok((algorithm, key))
+        }
+        // RFC 5480, 2.2: 4 begins an uncompressed point, the only form that the kernel takes.
+        rfc5912::ID_EC_PUBLIC_KEY if spki.subject_public_key.raw_bytes().first() != Some(&4) => {
+            Err(unsupported("EC with a point that is not uncompressed".to_owned()))
         }
         rfc5912::ID_EC_PUBLIC_KEY => match curve(spki) {
             Some(rfc5912::SECP_256_R_1) => Ok((KeyAlgorithm::EcdsaP256, parse(&ECDSA_P256_SHA256_ASN1)?)),

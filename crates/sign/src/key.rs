@@ -11,8 +11,10 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair,
     RSA_PKCS1_SHA256,
 };
-use pkcs8::{EncryptedPrivateKeyInfoRef, PrivateKeyInfoRef, SecretDocument};
+use pkcs8::{PrivateKeyInfoRef, SecretDocument};
 use zeroize::Zeroizing;
+
+use crate::{encryption, pem};
 
 /// The algorithms that Touchmark signs with; the kernel's verifier knows them all (6.12 and newer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,6 +106,12 @@ pub enum KeyError {
     /// OpenSSL's old encryption, which hashes the passphrase once with MD5.
     #[error("expected PKCS#8 encryption, found OpenSSL's old one; convert the key: openssl pkcs8 -topk8")]
     LegacyEncryption,
+    /// PKCS#8, but encrypted with an old algorithm, or at a cost that nobody chooses in good faith.
+    #[error(
+        "expected a key encrypted with AES under scrypt or PBKDF2 (SHA-2), at a usual cost, found {0}; \
+         convert it: openssl pkcs8 -topk8 -in OLD -out NEW"
+    )]
+    Encryption(String),
     /// A kind or size of key that is not supported.
     #[error("expected an RSA key of 2048, 3072 or 4096 bits or an EC key on P-256 or P-384, found {0}")]
     Unsupported(String),
@@ -168,10 +176,7 @@ impl PrivateKey {
         match label {
             "PRIVATE KEY" => Self::from_pkcs8(document.as_bytes()),
             "ENCRYPTED PRIVATE KEY" => {
-                let encrypted = EncryptedPrivateKeyInfoRef::try_from(document.as_bytes())
-                    .map_err(|error| KeyError::NotAKey(error.to_string()))?;
-                let passphrase = passphrase.ok_or(KeyError::PassphraseNeeded)?;
-                let opened = encrypted.decrypt(passphrase).map_err(|_| KeyError::WrongPassphrase)?;
+                let opened = encryption::open(document.as_bytes(), passphrase)?;
                 // A wrong passphrase can pass the padding check and give noise.
                 Self::from_pkcs8(opened.as_bytes()).map_err(|error| match error {
                     KeyError::NotAKey(_) => KeyError::WrongPassphrase,
@@ -288,20 +293,12 @@ fn spki(key: &impl AsDer<PublicKeyX509Der<'static>>) -> Result<Vec<u8>, KeyError
     Ok(der.as_ref().to_vec())
 }
 
-/// The label and text of the first PEM block that is a private key; others, such as EC PARAMETERS, may come before it.
+/// The first PEM block that is a private key; others, such as EC PARAMETERS, may come before it.
 fn find_private_key(pem: &[u8]) -> Result<(&str, &str), KeyError> {
-    const BEGIN: &str = "-----BEGIN ";
-    let text = std::str::from_utf8(pem).map_err(|_| KeyError::NotAKey("bytes that are no text".to_owned()))?;
-    let mut rest = text;
-    while let Some(at) = rest.find(BEGIN) {
-        rest = &rest[at..];
-        let label = rest[BEGIN.len()..].split("-----").next().unwrap_or_default();
-        if label.ends_with("PRIVATE KEY") {
-            let end = format!("-----END {label}-----");
-            let len = rest.find(&end).ok_or_else(|| KeyError::NotAKey(format!("no `{end}`")))?;
-            return Ok((label, &rest[..len + end.len()]));
-        }
-        rest = &rest[BEGIN.len()..];
-    }
-    Err(KeyError::NotAKey("no such PEM block".to_owned()))
+    let block = pem::blocks(pem, |label| label.ends_with("PRIVATE KEY"))
+        .next()
+        .ok_or_else(|| KeyError::NotAKey("no such PEM block".to_owned()))?
+        .map_err(KeyError::NotAKey)?;
+    let text = std::str::from_utf8(block.text).map_err(|_| KeyError::NotAKey("bytes that are no text".to_owned()))?;
+    Ok((block.label, text))
 }

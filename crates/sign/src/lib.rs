@@ -8,6 +8,8 @@ pub mod certificate;
 pub mod cms;
 pub mod digest;
 pub mod elf;
+mod encryption;
 pub mod key;
+mod pem;
 pub mod statement;
 pub mod verify;
