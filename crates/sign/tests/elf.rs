@@ -1,60 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Embedding signatures in ELF files of every shape, and taking them out again.
 
+mod common;
+
 use std::fs;
 
+use common::{Identity, unsign};
 use object::write::elf::{FileHeader, SectionHeader, Writer};
 use object::{Endianness, elf};
 use proptest::prelude::*;
-use touchmark_sign::certificate::{Certificate, Trust};
 use touchmark_sign::cms;
-use touchmark_sign::digest::Digest;
 use touchmark_sign::elf::ElfError;
 use touchmark_sign::elf::embed::Plan;
-use touchmark_sign::elf::embedded::{Embedded, apply};
-use touchmark_sign::key::{KeyAlgorithm, PrivateKey};
-use touchmark_sign::statement::{Kind, Statement};
-
-struct Identity {
-    key: PrivateKey,
-    trust: Trust,
-}
-
-impl Identity {
-    fn new() -> Self {
-        let key = PrivateKey::generate(KeyAlgorithm::EcdsaP256).expect("generate");
-        let certificate = Certificate::self_signed(&key, "elf test").expect("certificate");
-        Self { key, trust: Trust::new(vec![certificate]) }
-    }
-
-    fn sign(&self, original: &[u8]) -> Result<Vec<u8>, ElfError> {
-        let certificate = &self.trust.certificates()[0];
-        let capacity = u32::try_from(cms::max_len(certificate).expect("length")).expect("small");
-        let plan = Plan::new(original, original.len() as u64, capacity)?;
-        let mut signed = original.to_vec();
-        apply(&plan.patches, &mut signed, 0);
-        signed.extend_from_slice(&plan.appended);
-        let statement = Statement::new(Kind::ElfContent, Digest::of(&signed));
-        let der = cms::sign(&statement, &self.key, certificate).expect("sign");
-        signed.extend(plan.finish(&der)?);
-        assert_eq!(signed.len() as u64, plan.signed_len());
-        Ok(signed)
-    }
-
-    fn verifies(&self, file: &[u8]) -> bool {
-        let Ok(Some(embedded)) = Embedded::find(file, file.len() as u64) else { return false };
-        let Ok(der) = embedded.read_der(file) else { return false };
-        let covered = &file[..usize::try_from(embedded.covered).expect("small")];
-        cms::verify(&der, &Statement::new(Kind::ElfContent, Digest::of(covered)), &self.trust).is_ok()
-    }
-}
-
-fn unsign(signed: &[u8]) -> Vec<u8> {
-    let embedded = Embedded::find(signed, signed.len() as u64).expect("well-formed").expect("signed");
-    let mut original = signed[..usize::try_from(embedded.original_len).expect("small")].to_vec();
-    apply(&embedded.restore, &mut original, 0);
-    original
-}
+use touchmark_sign::elf::embedded::Embedded;
 
 /// An ELF file of `sections` sections besides the null one and the names.
 fn synthetic(is_64: bool, endian: Endianness, sections: u32, overlay: &[u8]) -> Vec<u8> {
@@ -192,6 +150,48 @@ fn a_signed_file_is_not_signed_over() {
     let embedded = Embedded::find(&signed[..], signed.len() as u64).expect("well-formed").expect("signed");
     let again = Plan::new(&embedded.original(&signed[..]), embedded.original_len, 200).expect("the original can be");
     assert_eq!(again.original_len, embedded.original_len);
+}
+
+#[test]
+fn a_broken_frame_is_an_error_and_not_an_unsigned_file() {
+    let identity = Identity::new();
+    let signed = identity.sign(&synthetic(true, Endianness::Little, 2, b"")).expect("sign");
+    let found = Embedded::find(&signed[..], signed.len() as u64).expect("well-formed").expect("signed");
+    let header = usize::try_from(found.covered).expect("small") - 40;
+    let trailer = signed.len() - 16;
+    for (at, bytes, expected) in [
+        (header, &b"x"[..], "start of .touchmark"),
+        (header + 6, &[2], "start of .touchmark"),
+        (header + 8, &[0xff; 8], "length of the original"),
+        (header + 30, &[1], "reserved bytes"),
+        (header + 32, &[1], "room for the signature"),
+        (header + 36, &[1], "reserved bytes"),
+        (trailer, &[0xff; 4], "length of the signature"),
+        (trailer + 4, &[0xff; 4], "size of .touchmark"),
+        (trailer + 4, &[0; 4], "size of .touchmark"),
+        (trailer + 4, &(56_u32 + 2048).to_le_bytes(), "size of .touchmark"),
+    ] {
+        let mut changed = signed.clone();
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        let error = Embedded::find(&changed[..], changed.len() as u64).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{at}: {error}");
+    }
+    let mut changed = signed.clone();
+    changed[trailer + 8] ^= 1;
+    assert_eq!(Embedded::find(&changed[..], changed.len() as u64).expect("no error"), None);
+}
+
+#[test]
+fn room_that_nobody_would_find_again_is_refused() {
+    let original = synthetic(true, Endianness::Little, 2, b"");
+    let most = u32::try_from(cms::MAX_SIZE).expect("small");
+    assert!(Plan::new(&original[..], original.len() as u64, most).is_ok());
+    for capacity in [most + 1, u32::MAX] {
+        let error = Plan::new(&original[..], original.len() as u64, capacity).expect_err("too much");
+        assert!(error.to_string().contains("room for the signature"), "{error}");
+    }
+    let plan = Plan::new(&original[..], original.len() as u64, 10).expect("plan");
+    assert!(matches!(plan.finish(&[0; 11]), Err(ElfError::TooLong { capacity: 10, found: 11 })));
 }
 
 #[test]

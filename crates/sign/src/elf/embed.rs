@@ -5,6 +5,7 @@ use super::embedded::{self, Embedded, HEADER_SIZE, TRAILER_SIZE};
 use super::header::Header;
 use super::sections::Sections;
 use super::{ElfError, Patch, ReadAt};
+use crate::cms;
 
 /// What becomes of a file that is signed: patches within the original, then [`Plan::appended`], then what
 /// [`Plan::finish`] returns. The statement to sign is of everything before the latter.
@@ -25,6 +26,10 @@ impl Plan {
     /// # Errors
     /// Not an ELF file, headers that make no sense, or a file that is signed already.
     pub fn new(file: &(impl ReadAt + ?Sized), len: u64, capacity: u32) -> Result<Self, ElfError> {
+        if capacity as usize > cms::MAX_SIZE {
+            // Nobody would find it again.
+            return Err(ElfError::malformed("room for the signature", format!("at most {}", cms::MAX_SIZE), capacity));
+        }
         let header = Header::read(file, len)?;
         if Embedded::find(file, len)?.is_some() {
             return Err(ElfError::AlreadySigned);
