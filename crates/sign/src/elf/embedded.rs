@@ -68,6 +68,10 @@ impl Embedded {
         let mut header = [0; HEADER_SIZE];
         file.read_exact_at(&mut header, header_at)?;
         let (original_len, table) = decode_header(&header, capacity)?;
+        if original_len < elf.layout.header_size as u64 {
+            let least = format!("at least {}", elf.layout.header_size);
+            return Err(ElfError::malformed("length of the original", least, original_len));
+        }
         if original_len > header_at {
             return Err(ElfError::malformed("length of the original", format!("at most {header_at}"), original_len));
         }

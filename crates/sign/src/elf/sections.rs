@@ -50,7 +50,8 @@ impl Sections {
         let entries = read_range(file, len, "section header table", table.shoff, size)?;
         let names_index = match table.shstrndx {
             0 => None,
-            XINDEX => Some(header.value(&first, layout.link)),
+            // 0 there means the same as 0 in the header: no names.
+            XINDEX => Some(header.value(&first, layout.link)).filter(|index| *index != 0),
             index => Some(index),
         };
         let names = names_index.map_or(Ok(Vec::new()), |index| read_names(file, len, header, &entries, index))?;
