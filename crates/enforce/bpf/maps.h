@@ -28,21 +28,20 @@ struct {
 	__type(value, struct tm_inode);
 } inodes SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
-	__type(key, struct tm_digest);
-	__type(value, struct tm_approval);
-} approved SEC(".maps");
+#define HASH_MAP(name, entries, key_type, value_type)		\
+	struct {						\
+		__uint(type, BPF_MAP_TYPE_HASH);		\
+		__uint(map_flags, BPF_F_NO_PREALLOC);		\
+		__uint(max_entries, entries);			\
+		__type(key, key_type);				\
+		__type(value, value_type);			\
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
-	__type(key, struct tm_digest);
-	__type(value, struct tm_approval);
-} revoked SEC(".maps");
+HASH_MAP(approved, 262144, struct tm_key, struct tm_approval);
+HASH_MAP(revoked, 65536, struct tm_key, __u64);		/* since when, CLOCK_BOOTTIME */
+HASH_MAP(roles, 1024, struct tm_key, __u32);		/* enum tm_role, or-ed */
+HASH_MAP(filesystems, 256, __u64, __u8);		/* enum tm_filesystem */
+HASH_MAP(guarded, 256, struct tm_guarded, __u8);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -63,6 +62,10 @@ struct {
 struct scratch {
 	__u8 statement[TM_STATEMENT_SIZE];
 	__u8 signature[TM_SIGNATURE_MAX];
+	struct tm_key id;	/* of the signature */
+	__u32 at;		/* the walk through the signature: cms.h */
+	__u32 end;
+	__u32 bad;
 };
 
 struct {
@@ -71,6 +74,16 @@ struct {
 	__type(key, int);
 	__type(value, struct scratch);
 } scratches SEC(".maps");
+
+/* Its allocator never waits and may fail for a moment; a refusal for that would be a false one. */
+static __always_inline struct scratch *take_scratch(struct task_struct *task)
+{
+	struct scratch *scratch = NULL;
+
+	for (int tries = 0; tries < 8 && !scratch; tries++)
+		scratch = bpf_task_storage_get(&scratches, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return scratch;
+}
 
 static __always_inline const struct tm_policy *active_policy(void)
 {

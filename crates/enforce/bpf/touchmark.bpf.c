@@ -3,159 +3,173 @@
  * Touchmark in the kernel: what may run.
  *
  *   hook                  sleeps  duty
- *   bprm_check_security   yes     the program, each script, each interpreter          -> check_file
- *   mmap_file             yes     PROT_EXEC: libraries, and `ld.so ./program`         -> check_file
- *   file_mprotect         no      a file mapping made executable later                -> verdict only
- *   file_open             no      for writing: drop the verdict
- *   path_truncate         no      truncate by path, which opens nothing: drop the verdict
+ *   bprm_check_security   yes     the program, each script, each interpreter; tracers     program.h
+ *   bprm_creds_for_exec   yes     AT_EXECVE_CHECK: an interpreter asks about a script     check.h
+ *   mmap_file             yes     libraries, `ld.so ./program`, anonymous memory          memory.h
+ *   file_mprotect         no      the same, made executable later                         memory.h
+ *   kernel_read_file      yes     modules, firmware, kexec images, policies               check.h
+ *   kernel_load_data      no      the same from memory                                    kernel_code.h
+ *   file_open             no      for writing: the verdict falls, or ETXTBSY              writer.h
+ *   path_truncate         no      truncate by path, which opens nothing                   writer.h
+ *   inode_setxattr        no      the signature changes                                   writer.h
+ *   inode_removexattr     no      the signature goes                                      writer.h
+ *   ptrace_access_check   no      tracing, other processes' memory                        process.h
+ *   ptrace_traceme        no      asking to be traced                                     process.h
+ *   task_kill             no      signals to the daemon                                   process.h
+ *   bpf_map, bpf_prog     no      descriptors of our maps and programs                    guard.h
+ *   inode_unlink          no      our pins                                                guard.h
+ *   inode_rename          no      our pins                                                guard.h
+ *   sb_umount             no      the mounts our pins live on                             guard.h
+ *   locked_down           no      /dev/mem and other ways into the kernel                 kernel_code.h
  *
- * check_file() decides; the hooks are thin. The policy's mode is read at each decision, and in permissive mode no
- * path returns an error.
+ * check_file() decides about files; the hooks are thin. The policy's mode is read at each decision, and in permissive
+ * mode no path returns an error.
  */
 #include "kernel.h"
 #include "abi.h"
 #include "maps.h"
-#include "verdict.h"
-#include "signature.h"
-#include "event.h"
+#include "check.h"
+#include "program.h"
+#include "memory.h"
+#include "writer.h"
+#include "process.h"
+#include "guard.h"
+#include "kernel_code.h"
 
 char LICENSE[] SEC("license") = "GPL";
-
-static __always_inline bool in_scope(const struct tm_policy *policy, struct inode *inode)
-{
-	switch (policy->scope) {
-	case TM_SCOPE_CGROUP:
-		return bpf_get_current_ancestor_cgroup_id(policy->cgroup_level) == policy->scope_id;
-	case TM_SCOPE_MOUNT:
-		return inode->i_sb->s_dev == policy->scope_id;
-	}
-	return true;
-}
-
-/* The checks that need the digest, in the order of ARCHITECTURE.md's decision list. */
-static __always_inline enum tm_reason judge_digest(struct file *file, const struct tm_policy *policy,
-						   struct verdict *verdict)
-{
-	verdict->error = bpf_ima_file_hash(file, verdict->digest.sha256, TM_DIGEST_SIZE);
-	count(TM_COUNT_HASHES);
-	if (verdict->error != HASH_ALGO_SHA256)
-		return TM_DENY_DIGEST;
-	verdict->error = 0;
-	verdict->has_digest = true;
-
-	if (bpf_map_lookup_elem(&revoked, &verdict->digest))
-		return TM_DENY_REVOKED;
-	if (bpf_map_lookup_elem(&approved, &verdict->digest))
-		return TM_ALLOW_DIGEST;
-	verdict->error = verify_signature(file, &verdict->digest, policy->keyring);
-	switch (verdict->error) {
-	case 0:
-		return TM_ALLOW_SIGNATURE;
-	case -ENOMEM:
-		return TM_DENY_MEMORY;
-	case -ENODATA:
-	case -EOPNOTSUPP:
-	case -EPERM:		/* not a regular file */
-		return TM_DENY_UNSIGNED;
-	}
-	return TM_DENY_SIGNATURE;
-}
-
-/* The slow way: once per content and policy generation, where the file system lets a verdict be kept. */
-static __noinline int check_uncached(struct file *file, const struct tm_policy *policy, struct verdict *verdict)
-{
-	struct inode *inode = file->f_inode;
-	struct tm_inode *state = NULL;
-	__u32 changes = 0;
-
-	if (!may_change_unseen(inode)) {
-		/* Without storage (from 7.0 on its allocator may fail for a moment) the verdict is just not kept. */
-		state = bpf_inode_storage_get(&inodes, inode, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (state)
-			changes = *(volatile __u32 *)&state->changes;
-	} else if (!(policy->flags & TM_FLAG_ALLOW_UNCACHEABLE)) {
-		return TM_DENY_FILESYSTEM;
-	}
-	if (may_be_written(inode))
-		return TM_DENY_WRITABLE;
-
-	int reason = judge_digest(file, policy, verdict);
-	if (reason >= TM_DENY_FIRST)
-		return reason;
-	if (may_be_written(inode))
-		return TM_DENY_WRITABLE;
-	if (state)
-		state->approved = stamp(policy, changes);
-	return reason;
-}
-
-/* The policy to judge the file by; NULL if it may go on: nothing is checked here, or its verdict stands. */
-static __always_inline const struct tm_policy *policy_to_judge(struct file *file)
-{
-	const struct tm_policy *policy = active_policy();
-	struct inode *inode = file->f_inode;
-
-	if (!policy || policy->mode == TM_MODE_OFF || !in_scope(policy, inode))
-		return NULL;
-	if (has_verdict(policy, inode)) {
-		count(TM_ALLOW_CACHED);
-		return NULL;
-	}
-	return policy;
-}
-
-static __always_inline int check_file(struct file *file, enum tm_hook hook)
-{
-	const struct tm_policy *policy = policy_to_judge(file);
-	struct verdict verdict = { .hook = hook };
-
-	if (!policy)
-		return 0;
-	verdict.reason = check_uncached(file, policy, &verdict);
-	return conclude(file, policy, &verdict);
-}
 
 SEC("lsm.s/bprm_check_security")
 int BPF_PROG(check_exec, struct linux_binprm *bprm)
 {
-	return check_file(bprm->file, TM_HOOK_EXEC);
+	return check_start(bprm);
+}
+
+/* Loaded only where the kernel has the flag (6.14). */
+SEC("lsm.s/bprm_creds_for_exec")
+int BPF_PROG(check_script, struct linux_binprm *bprm)
+{
+	return BPF_CORE_READ_BITFIELD(bprm, is_check) ? check_file(bprm->file, TM_HOOK_CHECK) : 0;
 }
 
 SEC("lsm.s/mmap_file")
 int BPF_PROG(check_mmap, struct file *file, unsigned long requested, unsigned long protection, unsigned long flags)
 {
-	/* `protection` is what the mapping gets, READ_IMPLIES_EXEC included; anonymous memory has no file. */
-	if (!(protection & PROT_EXEC) || !file)
+	int refused;
+
+	/* `protection` is what the mapping gets, READ_IMPLIES_EXEC included. */
+	if (!(protection & PROT_EXEC))
 		return 0;
-	return check_file(file, TM_HOOK_MMAP);
+	refused = check_mapping(file, protection, flags);
+	return refused || !file ? refused : check_mapped_interpreter(file);
 }
 
-/* The mmap lock is held here, so the file cannot be read: only a verdict that stands already helps. */
 SEC("lsm/file_mprotect")
 int BPF_PROG(check_mprotect, struct vm_area_struct *vma, unsigned long requested, unsigned long protection)
 {
-	struct verdict verdict = { .hook = TM_HOOK_MPROTECT, .reason = TM_DENY_UNCHECKED };
-	/* Read once: from 7.x on the verifier wants just this pointer to have been compared with NULL. */
-	struct file *file = vma->vm_file;
-	const struct tm_policy *policy;
+	return protection & PROT_EXEC ? check_protection(vma, protection) : 0;
+}
 
-	if (!(protection & PROT_EXEC) || (vma->vm_flags & VM_EXEC) || !file)
-		return 0;
-	policy = policy_to_judge(file);
-	return policy ? conclude_without_path(file, policy, &verdict) : 0;
+SEC("lsm.s/kernel_read_file")
+int BPF_PROG(check_kernel_read, struct file *file, int what, bool contents)
+{
+	return file ? check_file(file, TM_HOOK_READ) : 0;
+}
+
+SEC("lsm/kernel_load_data")
+int BPF_PROG(check_kernel_load, int what, bool contents)
+{
+	return check_buffer();
 }
 
 SEC("lsm/file_open")
-int BPF_PROG(drop_on_open, struct file *file)
+int BPF_PROG(check_open, struct file *file)
 {
-	if (file->f_mode & FMODE_WRITE)
-		drop_verdict(file->f_inode);
-	return 0;
+	struct inode *inode;
+
+	if (!(file->f_mode & FMODE_WRITE))
+		return 0;
+	inode = file->f_inode;
+	if (inode->i_sb->s_magic == PROC_SUPER_MAGIC)
+		return check_process_memory(file);
+	return check_writer(inode, file, NULL, TM_COUNT_DROPPED_OPEN);
 }
 
 SEC("lsm/path_truncate")
-int BPF_PROG(drop_on_truncate, const struct path *path)
+int BPF_PROG(check_truncate, const struct path *path)
 {
-	drop_verdict(path->dentry->d_inode);
+	struct dentry *entry = path->dentry;
+
+	return check_writer(entry->d_inode, NULL, entry, TM_COUNT_DROPPED_TRUNCATE);
+}
+
+SEC("lsm/inode_setxattr")
+int BPF_PROG(signature_changes, void *idmap, struct dentry *entry, const char *name)
+{
+	forget_signature(entry, name);
 	return 0;
+}
+
+SEC("lsm/inode_removexattr")
+int BPF_PROG(signature_goes, void *idmap, struct dentry *entry, const char *name)
+{
+	forget_signature(entry, name);
+	return 0;
+}
+
+SEC("lsm/ptrace_access_check")
+int BPF_PROG(check_ptrace, struct task_struct *child, unsigned int mode)
+{
+	return mode & PTRACE_MODE_ATTACH ? check_trace(bpf_get_current_task_btf(), child) : 0;
+}
+
+SEC("lsm/ptrace_traceme")
+int BPF_PROG(check_traceme, struct task_struct *parent)
+{
+	return check_trace(parent, bpf_get_current_task_btf());
+}
+
+SEC("lsm/task_kill")
+int BPF_PROG(check_kill, struct task_struct *target, void *info, int signal)
+{
+	return check_signal(target, signal);
+}
+
+SEC("lsm/bpf_map")
+int BPF_PROG(check_bpf_map, struct bpf_map *map, unsigned int mode)
+{
+	/* Looking is free. */
+	return mode & FMODE_WRITE ? check_descriptor(TM_GUARDED_MAP, map->id) : 0;
+}
+
+SEC("lsm/bpf_prog")
+int BPF_PROG(check_bpf_program, struct bpf_prog *program)
+{
+	return check_descriptor(TM_GUARDED_PROGRAM, program->aux->id);
+}
+
+SEC("lsm/inode_unlink")
+int BPF_PROG(check_unlink, struct inode *folder, struct dentry *entry)
+{
+	return check_pin(entry);
+}
+
+SEC("lsm/inode_rename")
+int BPF_PROG(check_rename, struct inode *old_folder, struct dentry *old_entry, struct inode *new_folder,
+	     struct dentry *new_entry)
+{
+	int refused = check_pin(old_entry);
+
+	return refused ? refused : check_pin(new_entry);
+}
+
+SEC("lsm/sb_umount")
+int BPF_PROG(check_umount, struct vfsmount *mounted, int flags)
+{
+	return check_unmount(mounted);
+}
+
+SEC("lsm/locked_down")
+int BPF_PROG(check_locked_down, int what)
+{
+	return check_lockdown(what);
 }

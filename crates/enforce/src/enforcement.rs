@@ -4,34 +4,36 @@
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use touchmark_sign::certificate::Certificate;
 use touchmark_sign::digest::Digest;
+use touchmark_sign::statement::Kind;
 use touchmark_sys::keyring::KeySerial;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::abi::{ABI_VERSION, Mode, RawPolicy, Reason, counter};
-use crate::policy::{Policy, boot_time_ns, next_generation};
-use crate::{EnforceError, keyring, object, pins, probe};
+use crate::abi::{ABI_VERSION, Mode, RawApproval, RawPolicy, Role, flag};
+use crate::approval::{self, Approval, Revocations};
+use crate::counters::Counters;
+use crate::policy::{Completion, Policy, boot_time_ns, next_generation};
+use crate::{EnforceError, filesystems, guard, keyring, object, pins, probe, table};
 
 /// Enforcement as it stands in the kernel. It goes on without any process holding this.
 pub struct Enforcement {
     policies: MapHandle,
     active: MapHandle,
     approved: MapHandle,
+    revoked: MapHandle,
+    roles: MapHandle,
+    filesystems: MapHandle,
     counters: MapHandle,
 }
 
-/// What the kernel counted since the programs were loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counters {
-    /// Decisions by reason; [`Reason::Cached`] is the hits.
-    pub decisions: Vec<(Reason, u64)>,
-    /// Files hashed.
-    pub hashes: u64,
-    /// Verdicts dropped because their file may change.
-    pub verdicts_dropped: u64,
-    /// Events lost because nobody read them in time.
-    pub events_lost: u64,
-    /// Decisions to deny that permissive mode let through.
-    pub permitted: u64,
+/// What goes with a new policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// What becomes of the certificates.
+    pub trust: TrustChange<'a>,
+    /// What is approved before the policy counts, so that nothing is refused in between.
+    pub approvals: &'a [Approval],
+    /// SHA-256 of the state file that the daemon reads; it trusts no other.
+    pub state: Digest,
 }
 
 /// What becomes of the certificates in force.
@@ -67,6 +69,9 @@ impl Enforcement {
             policies: pins::map("policies")?,
             active: pins::map("active")?,
             approved: pins::map("approved")?,
+            revoked: pins::map("revoked")?,
+            roles: pins::map("roles")?,
+            filesystems: pins::map("filesystems")?,
             counters: pins::map("counters")?,
         };
         let found = enforcement.raw_policy()?.abi_version;
@@ -86,36 +91,82 @@ impl Enforcement {
             return Ok(enforcement);
         }
         pins::attach_and_pin(&mut object::load()?)?;
+        guard::register()?;
         Self::running()?.ok_or(EnforceError::MapContent { map: "policies", expected: "a policy", found: 0 })
     }
 
-    /// Makes `policy` count from now on; all cached verdicts fall. `approvals` are approved before it does, so that
-    /// nothing is refused in between.
+    /// Makes `policy` count from now on; all cached verdicts fall.
     ///
     /// # Errors
     /// The scope does not exist, a certificate does not load, or the kernel refuses; then the old policy goes on.
-    pub fn apply(&self, policy: &Policy, trust: TrustChange<'_>, approvals: &[Digest]) -> Result<(), EnforceError> {
+    pub fn apply(&self, policy: &Policy, change: &Change<'_>) -> Result<(), EnforceError> {
         let old = self.raw_policy()?;
-        let generation = next_generation(old.generation);
-        let keyring = match trust.certificates() {
-            Some(certificates) if probe::verifies_signatures() => keyring::create(certificates, generation)?.0,
-            Some(_) => 0,
-            None => old.keyring,
-        };
-        let change = || {
-            let raw = policy.to_raw(generation, keyring)?;
-            if matches!(trust, TrustChange::Replace(_)) {
-                self.forget_approvals()?;
+        self.change_trust(&old, change.trust, |generation, keyring| {
+            let completion =
+                Completion { generation, keyring, revocations: old.revocations, state: approval::bytes(&change.state) };
+            let raw = policy.to_raw(&completion)?;
+            if matches!(change.trust, TrustChange::Replace(_)) {
+                table::remove(&self.approved, |_| true)?;
             }
-            approvals.iter().try_for_each(|digest| self.approve(digest))?;
+            change.approvals.iter().try_for_each(|approval| self.approve(approval))?;
+            let treatments = filesystems::table(&policy.file_systems, policy.refuse_uncacheable);
+            table::replace(&self.filesystems, &treatments.iter().map(treatment_entry).collect::<Vec<_>>())?;
+            table::replace(&self.roles, &role_entries(&policy.roles))?;
             self.write_policy(&raw)
-        };
-        let changed = change();
-        let unused = if changed.is_ok() { old.keyring } else { keyring };
-        if keyring != old.keyring && unused != 0 {
-            keyring::discard(KeySerial(unused));
+        })
+    }
+
+    /// Puts a revocation list in force: all cached verdicts fall, and approvals by revoked certificates. `state` is as
+    /// in [`Change`]. A list cannot make anything run that did not.
+    ///
+    /// # Errors
+    /// A newer list is in force, a certificate does not load, or the kernel refuses; then the old list goes on.
+    pub fn revoke(&self, list: &Revocations, trust: TrustChange<'_>, state: Digest) -> Result<(), EnforceError> {
+        let old = self.raw_policy()?;
+        if list.version < old.revocations {
+            return Err(EnforceError::OldRevocations { expected: old.revocations, found: list.version });
         }
-        changed
+        self.change_trust(&old, trust, |generation, keyring| {
+            let now = boot_time_ns().to_ne_bytes().to_vec();
+            let entries: Vec<_> =
+                list.entries.iter().map(|entry| (entry.to_raw().as_bytes().to_vec(), now.clone())).collect();
+            table::replace(&self.revoked, &entries)?;
+            table::remove(&self.approved, |key| self.vouched_by(key, &list.certificates))?;
+            let state = approval::bytes(&state);
+            self.write_policy(&RawPolicy { generation, keyring, revocations: list.version, state, ..old })
+        })
+    }
+
+    /// The version of the revocation list in force; 0 if there is none.
+    ///
+    /// # Errors
+    /// The maps cannot be read.
+    pub fn revocation_version(&self) -> Result<u64, EnforceError> {
+        Ok(self.raw_policy()?.revocations)
+    }
+
+    /// Whether only a signed order may weaken the policy.
+    ///
+    /// # Errors
+    /// The maps cannot be read.
+    pub fn locked(&self) -> Result<bool, EnforceError> {
+        Ok(self.raw_policy()?.flags & flag::LOCK != 0)
+    }
+
+    /// The number of the policy; it rises with each change, so it makes an order for one change good for one only.
+    ///
+    /// # Errors
+    /// The maps cannot be read.
+    pub fn generation(&self) -> Result<u32, EnforceError> {
+        Ok(self.raw_policy()?.generation)
+    }
+
+    /// Whether this is the SHA-256 of the state file that belongs to the policy in force.
+    ///
+    /// # Errors
+    /// The maps cannot be read.
+    pub fn vouches_for_state(&self, digest: &Digest) -> Result<bool, EnforceError> {
+        Ok(self.raw_policy()?.state == approval::bytes(digest))
     }
 
     /// The mode that counts now; a trial that ran out counts as permissive.
@@ -146,14 +197,15 @@ impl Enforcement {
         Ok(self.raw_policy()?.keyring != 0)
     }
 
-    /// Approves a file's SHA-256: from now on whatever has it may run. Cached refusals do not exist, so it holds at once.
+    /// Approves a content: from now on whatever has it may run. Cached refusals do not exist, so it holds at once.
     ///
     /// # Errors
     /// The map is full or cannot be written.
-    pub fn approve(&self, digest: &Digest) -> Result<(), EnforceError> {
+    pub fn approve(&self, approval: &Approval) -> Result<(), EnforceError> {
+        let (key, value) = approval.to_raw();
         self.approved
-            .update(digest.as_ref(), &boot_time_ns().to_ne_bytes(), MapFlags::ANY)
-            .map_err(EnforceError::kernel(format!("approve the digest {digest}")))
+            .update(key.as_bytes(), value.as_bytes(), MapFlags::ANY)
+            .map_err(EnforceError::kernel(format!("approve the digest {}", approval.digest)))
     }
 
     /// How many digests are approved.
@@ -167,17 +219,7 @@ impl Enforcement {
     /// # Errors
     /// The maps cannot be read.
     pub fn counters(&self) -> Result<Counters, EnforceError> {
-        let decisions = Reason::ALL
-            .iter()
-            .map(|reason| Ok((*reason, self.counter(u32::from(*reason as u8))?)))
-            .collect::<Result<_, EnforceError>>()?;
-        Ok(Counters {
-            decisions,
-            hashes: self.counter(counter::HASHES)?,
-            verdicts_dropped: self.counter(counter::VERDICTS_DROPPED)?,
-            events_lost: self.counter(counter::EVENTS_LOST)?,
-            permitted: self.counter(counter::PERMITTED)?,
-        })
+        Counters::read(&self.counters)
     }
 
     /// Ends enforcement: unpins everything, and the kernel detaches the programs.
@@ -217,24 +259,49 @@ impl Enforcement {
             .map_err(EnforceError::kernel("write the policy"))
     }
 
-    fn forget_approvals(&self) -> Result<(), EnforceError> {
-        for key in self.approved.keys() {
-            match self.approved.delete(&key) {
-                Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
-                other => other.map_err(EnforceError::kernel("forget an approved digest"))?,
-            }
+    /// Makes the keyring that `trust` asks for, lets `write` put it in force, and drops the one that is not needed.
+    fn change_trust(
+        &self,
+        old: &RawPolicy,
+        trust: TrustChange<'_>,
+        write: impl FnOnce(u32, i32) -> Result<(), EnforceError>,
+    ) -> Result<(), EnforceError> {
+        let generation = next_generation(old.generation);
+        let keyring = match trust.certificates() {
+            Some(certificates) if probe::verifies_signatures() => keyring::create(certificates, generation)?.0,
+            Some(_) => 0,
+            None => old.keyring,
+        };
+        let changed = write(generation, keyring);
+        let unused = if changed.is_ok() { old.keyring } else { keyring };
+        if keyring != old.keyring && unused != 0 {
+            keyring::discard(KeySerial(unused));
         }
-        Ok(())
+        changed
     }
 
-    fn counter(&self, index: u32) -> Result<u64, EnforceError> {
-        let per_cpu = self
-            .counters
-            .lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY)
-            .map_err(EnforceError::kernel("read the counters"))?
-            .unwrap_or_default();
-        Ok(per_cpu.iter().filter_map(|value| u64::read_from_bytes(value).ok()).sum())
+    /// Whether the approval under this key was given by the word of one of the certificates.
+    fn vouched_by(&self, key: &[u8], certificates: &[Digest]) -> bool {
+        let value = self.approved.lookup(key, MapFlags::ANY).ok().flatten();
+        let approval = value.and_then(|value| RawApproval::read_from_bytes(&value).ok());
+        approval.is_some_and(|approval| certificates.iter().any(|known| approval::bytes(known) == approval.signer))
     }
+}
+
+fn treatment_entry((magic, treatment): &(u64, crate::Treatment)) -> (Vec<u8>, Vec<u8>) {
+    (magic.to_ne_bytes().to_vec(), vec![*treatment as u8])
+}
+
+/// One entry for each content, with all its roles.
+fn role_entries(roles: &[(Digest, Role)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let all_of = |digest: &Digest| {
+        let own = roles.iter().filter(|(other, _)| other == digest);
+        own.fold(0_u32, |all, (_, role)| all | u32::from(*role as u8))
+    };
+    let entry = |digest: &Digest| {
+        (approval::key(Kind::File, digest).as_bytes().to_vec(), all_of(digest).to_ne_bytes().to_vec())
+    };
+    roles.iter().map(|(digest, _)| entry(digest)).collect()
 }
 
 fn lookup(map: &MapHandle, name: &'static str, index: u32) -> Result<Vec<u8>, EnforceError> {

@@ -41,6 +41,14 @@ pub enum EnforceError {
         /// The size found.
         found: usize,
     },
+    /// A newer revocation list is in force.
+    #[error("expected a revocation list of version {expected} or newer, found version {found}; nothing was changed")]
+    OldRevocations {
+        /// The version in force.
+        expected: u64,
+        /// The version offered.
+        found: u64,
+    },
     /// A file or system call failed.
     #[error("cannot {action}: {source}")]
     Io {

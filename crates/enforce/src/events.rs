@@ -38,8 +38,10 @@ pub struct Event {
     pub device: (u32, u32),
     /// The file's inode number.
     pub inode: u64,
-    /// The file's SHA-256, if it was computed.
+    /// The file's SHA-256 or fs-verity digest, if it was taken.
     pub digest: Option<Digest>,
+    /// The process that was acted on: traced, signalled.
+    pub target: Option<u32>,
     /// Which hook asked.
     pub hook: Hook,
     /// How the decision came about.
@@ -104,6 +106,7 @@ fn decode(bytes: &[u8]) -> Option<Event> {
         device: (raw.device >> 20, raw.device & 0xf_ffff),
         inode: raw.inode,
         digest: (raw.has_digest != 0).then(|| Digest::from(raw.digest)),
+        target: (raw.target != 0).then_some(raw.target),
         hook: Hook::from_number(raw.hook)?,
         reason: Reason::from_number(raw.reason)?,
         blocked: raw.blocked != 0,

@@ -7,21 +7,30 @@
 
 mod abi;
 pub mod admission;
+mod approval;
+mod counters;
 mod enforcement;
 mod error;
 mod events;
+mod fdinfo;
+mod filesystems;
+mod guard;
 mod keyring;
 mod object;
 mod pins;
 mod policy;
 pub mod probe;
 mod scope;
+mod table;
 mod usage;
 
-pub use abi::{Hook, Mode, Reason};
-pub use enforcement::{Counters, Enforcement, TrustChange};
+pub use abi::{Action, Hook, Mode, Reason, Role, Treatment};
+pub use approval::{Approval, Revocations, Revoked};
+pub use counters::Counters;
+pub use enforcement::{Change, Enforcement, TrustChange};
 pub use error::EnforceError;
 pub use events::{Event, EventReader};
+pub use filesystems::FileSystemRule;
 pub use policy::Policy;
 pub use scope::Scope;
 pub use usage::Usage;

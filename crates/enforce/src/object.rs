@@ -33,11 +33,18 @@ fn verify() -> Result<Object, EnforceError> {
     object.load().map_err(EnforceError::kernel("load the BPF programs (`touchmark doctor` tells what is missing)"))
 }
 
-/// Fills the constant `kernel_verifies_signatures` of bpf/signature.h, alone in its section.
+/// Fills the constant `kernel_has` of bpf/kernel.h, alone in its section, and leaves out the program that needs more.
 fn set_features(object: &mut OpenObject) {
-    let mut features = object.maps_mut().filter(|map| map.name().to_string_lossy().contains(".rodata.feature"));
-    if let Some(value) = features.next().as_mut().and_then(|map| map.initial_value_mut()) {
-        value[0] = u8::from(probe::verifies_signatures());
+    for mut map in object.maps_mut().filter(|map| map.name().to_string_lossy().contains(".rodata.feature")) {
+        if let Some([signatures, rcu, ..]) = map.initial_value_mut() {
+            *signatures = u8::from(probe::verifies_signatures());
+            *rcu = u8::from(probe::has_rcu_functions());
+        }
+    }
+    for mut program in object.progs_mut() {
+        if program.name() == "check_script" {
+            program.set_autoload(probe::checks_scripts());
+        }
     }
 }
 

@@ -17,6 +17,7 @@ const BPFFS: &str = "/sys/fs/bpf";
 const DIRECTORY: &str = "touchmark";
 /// Where a new set is put together. bpffs refuses dots in names.
 const FRESH: &str = "touchmark_new";
+const FOLDERS: [&str; 3] = ["maps", "programs", "links"];
 /// `BPF_FS_MAGIC` of uapi/linux/magic.h.
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
@@ -66,8 +67,18 @@ pub(crate) fn names(folder: &str) -> Result<Vec<PathBuf>, EnforceError> {
     list().map_err(EnforceError::io(format!("list {}", folder.display())))
 }
 
+/// Everything pinned in the set that counts, its folders included.
+pub(crate) fn all() -> Result<Vec<PathBuf>, EnforceError> {
+    let mut paths = vec![directory()];
+    for folder in FOLDERS {
+        paths.push(directory().join(folder));
+        paths.extend(names(folder)?);
+    }
+    Ok(paths)
+}
+
 fn pin_into(object: &mut Object, root: &Path) -> Result<(), EnforceError> {
-    for folder in ["maps", "programs", "links"] {
+    for folder in FOLDERS {
         let path = root.join(folder);
         fs::create_dir_all(&path).map_err(EnforceError::io(format!("create {}", path.display())))?;
     }
@@ -79,7 +90,7 @@ fn pin_into(object: &mut Object, root: &Path) -> Result<(), EnforceError> {
             map.pin(&path).map_err(EnforceError::kernel(format!("pin the map {}", path.display())))?;
         }
     }
-    for mut program in object.progs_mut() {
+    for mut program in object.progs_mut().filter(|program| program.autoload()) {
         let name = program.name().to_owned();
         let failed = |action: &str| EnforceError::kernel(format!("{action} the program {}", name.to_string_lossy()));
         program.pin(root.join("programs").join(&name)).map_err(failed("pin"))?;

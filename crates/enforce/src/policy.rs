@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
+use touchmark_sign::digest::Digest;
+
 use crate::EnforceError;
-use crate::abi::{ABI_VERSION, FLAG_ALLOW_UNCACHEABLE, FLAG_LOG_ALLOWED, Mode, RawPolicy};
+use crate::abi::{ABI_VERSION, Action, Mode, RawPolicy, Role, Treatment, flag};
+use crate::filesystems::FileSystemRule;
 use crate::scope::Scope;
 
 /// What is checked, and what follows from it.
@@ -14,31 +17,75 @@ pub struct Policy {
     pub mode: Mode,
     /// Whose executions are checked.
     pub scope: Scope,
-    /// Whether files on file systems that can change unseen (network, FUSE, overlay) may run, hashed at every use.
-    pub allow_uncacheable: bool,
-    /// Whether what was allowed after a check is reported too.
-    pub log_allowed: bool,
     /// Enforce only this long, then be permissive: the way back from a policy that locks its owner out.
     pub trial: Option<Duration>,
+    /// Whether what was allowed after a check is reported too.
+    pub log_allowed: bool,
+    /// Whether what is open for writing, or mapped shared and writable, is refused.
+    pub refuse_writable: bool,
+    /// Whether opening for writing what is mapped executable is refused.
+    pub protect_mapped: bool,
+    /// Whether pins, maps, programs and daemon are Touchmark's own to change.
+    pub guard: bool,
+    /// Whether only a signed order weakens the policy. The kernel keeps the flag; user space honours it.
+    pub lock: bool,
+    /// Executable memory that is no file's content.
+    pub anonymous: Action,
+    /// Tracing and writing into other processes.
+    pub ptrace: Action,
+    /// Modules, firmware and kexec images that come from memory instead of a file.
+    pub kernel_buffers: Action,
+    /// Refuse what is on file systems that can change unseen (network, FUSE, overlay), instead of hashing it at every use.
+    pub refuse_uncacheable: bool,
+    /// Exceptions by file system.
+    pub file_systems: Vec<FileSystemRule>,
+    /// What single programs may do, or may not, by the SHA-256 of their file.
+    pub roles: Vec<(Digest, Role)>,
+}
+
+/// What a policy is completed with when it is put in force.
+pub(crate) struct Completion {
+    /// Must differ from the last one, so that old verdicts fall.
+    pub(crate) generation: u32,
+    pub(crate) keyring: i32,
+    pub(crate) revocations: u64,
+    /// SHA-256 of the state file.
+    pub(crate) state: [u8; 32],
 }
 
 impl Policy {
-    /// The policy in the kernel's terms. `generation` must differ from the last one, so that old verdicts fall.
-    pub(crate) fn to_raw(&self, generation: u32, keyring: i32) -> Result<RawPolicy, EnforceError> {
+    /// The policy in the kernel's terms.
+    pub(crate) fn to_raw(&self, completion: &Completion) -> Result<RawPolicy, EnforceError> {
         let scope = self.scope.resolve()?;
-        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
+        let others = if self.refuse_uncacheable { Treatment::Deny } else { Treatment::Hash };
         Ok(RawPolicy {
             abi_version: ABI_VERSION,
-            generation,
+            generation: completion.generation,
             mode: self.mode as u8,
             scope: scope.kind,
             cgroup_level: scope.cgroup_level,
-            flags: flag(self.allow_uncacheable, FLAG_ALLOW_UNCACHEABLE) | flag(self.log_allowed, FLAG_LOG_ALLOWED),
+            flags: self.flags(),
             scope_id: scope.id,
             enforce_until_ns: self.trial.map_or(0, |trial| boot_time_ns().saturating_add(nanoseconds(trial))),
-            keyring,
-            reserved: 0,
+            keyring: completion.keyring,
+            anonymous: self.anonymous as u8,
+            ptrace: self.ptrace as u8,
+            buffers: self.kernel_buffers as u8,
+            filesystems: others as u8,
+            revocations: completion.revocations,
+            state: completion.state,
         })
+    }
+
+    fn flags(&self) -> u32 {
+        let switches = [
+            (self.log_allowed, flag::LOG_ALLOWED),
+            (self.refuse_writable, flag::REFUSE_WRITABLE),
+            (self.protect_mapped, flag::PROTECT_MAPPED),
+            (self.guard, flag::GUARD),
+            (self.lock, flag::LOCK),
+        ];
+        switches.iter().filter(|(set, _)| *set).fold(0, |flags, (_, flag)| flags | flag)
     }
 }
 
@@ -63,9 +110,31 @@ mod tests {
     use super::*;
 
     fn policy(trial: Option<Duration>) -> RawPolicy {
-        let policy =
-            Policy { mode: Mode::Enforce, scope: Scope::All, allow_uncacheable: true, log_allowed: false, trial };
-        policy.to_raw(7, 42).expect("the whole machine always resolves")
+        let policy = Policy {
+            mode: Mode::Enforce,
+            scope: Scope::All,
+            trial,
+            log_allowed: false,
+            refuse_writable: true,
+            protect_mapped: true,
+            guard: true,
+            lock: false,
+            anonymous: Action::Deny,
+            ptrace: Action::Log,
+            kernel_buffers: Action::Allow,
+            refuse_uncacheable: false,
+            file_systems: Vec::new(),
+            roles: Vec::new(),
+        };
+        let completion = Completion { generation: 7, keyring: 42, revocations: 3, state: [9; 32] };
+        policy.to_raw(&completion).expect("the whole machine always resolves")
+    }
+
+    #[test]
+    fn switches_become_flags() {
+        let raw = policy(None);
+        assert_eq!(raw.flags, flag::REFUSE_WRITABLE | flag::PROTECT_MAPPED | flag::GUARD);
+        assert_eq!((raw.anonymous, raw.ptrace, raw.buffers), (2, 1, 0));
     }
 
     #[test]

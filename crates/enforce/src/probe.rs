@@ -37,9 +37,17 @@ pub struct Feature {
     pub required: bool,
 }
 
-/// The kernel functions that the xattr path calls.
-const SIGNATURE_KFUNCS: &[&str] =
-    &["bpf_get_file_xattr", "bpf_dynptr_adjust", "bpf_verify_pkcs7_signature", "bpf_lookup_user_key", "bpf_key_put"];
+/// The kernel functions that signatures in xattrs and fs-verity digests take.
+const SIGNATURE_KFUNCS: &[&str] = &[
+    "bpf_get_file_xattr",
+    "bpf_dynptr_adjust",
+    "bpf_verify_pkcs7_signature",
+    "bpf_lookup_user_key",
+    "bpf_key_put",
+    "bpf_get_fsverity_digest",
+];
+/// Those that sleepable programs need to follow a task's pointers; without them (before 6.2) they may just do so.
+const RCU_KFUNCS: &[&str] = &["bpf_rcu_read_lock", "bpf_rcu_read_unlock", "bpf_task_from_pid", "bpf_task_release"];
 
 /// Looks at everything. Some answers need root.
 #[must_use]
@@ -51,6 +59,7 @@ pub fn features() -> Vec<Feature> {
         ima_hash(),
         bpf_programs(),
         signature_kfuncs(),
+        execve_check(),
         fanotify(),
         fs_verity(),
         tpm(),
@@ -65,9 +74,26 @@ pub fn verifies_signatures() -> bool {
 }
 
 fn missing_kfuncs() -> Option<Vec<&'static str>> {
+    missing(SIGNATURE_KFUNCS)
+}
+
+fn missing(functions: &[&'static str]) -> Option<Vec<&'static str>> {
     let btf = Btf::from_vmlinux().ok()?;
     let missing = |name: &&&str| btf.type_by_name::<types::Func<'_>>(name).is_none();
-    Some(SIGNATURE_KFUNCS.iter().filter(missing).copied().collect())
+    Some(functions.iter().filter(missing).copied().collect())
+}
+
+/// Whether sleepable programs must, and can, mark RCU sections.
+pub(crate) fn has_rcu_functions() -> bool {
+    missing(RCU_KFUNCS).is_some_and(|missing| missing.is_empty())
+}
+
+/// Whether interpreters can ask about a script (`AT_EXECVE_CHECK`, 6.14).
+#[must_use]
+pub fn checks_scripts() -> bool {
+    let Ok(btf) = Btf::from_vmlinux() else { return false };
+    let program = btf.type_by_name::<types::Struct<'_>>("linux_binprm");
+    program.is_some_and(|fields| fields.iter().any(|field| field.name.is_some_and(|name| name == "is_check")))
 }
 
 fn bpf_lsm() -> Feature {
@@ -166,6 +192,19 @@ fn signature_kfuncs() -> Feature {
         consequence: "the kernel checks user.touchmark by itself; without it only digests that the daemon or `touchmark \
                       admit` approved may run",
         remedy: "use a kernel from 6.8 on (Debian 13, or Debian 12 with backports)",
+        required: false,
+    }
+}
+
+fn execve_check() -> Feature {
+    let state = if checks_scripts() { State::Available } else { State::Missing };
+    Feature {
+        name: "AT_EXECVE_CHECK",
+        state,
+        found: if state == State::Available { "execveat(2) can check scripts" } else { "not in this kernel" }
+            .to_owned(),
+        consequence: "lets an interpreter ask whether a script is approved, if the interpreter does ask",
+        remedy: "use a kernel from 6.14 on (Debian 13 with backports)",
         required: false,
     }
 }

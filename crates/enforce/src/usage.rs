@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What enforcement takes: the pinned programs and maps, and their memory as the kernel accounts it.
 
-use std::fs;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use libbpf_rs::{MapHandle, Program};
 
-use crate::{EnforceError, pins};
+use crate::{EnforceError, fdinfo, pins};
 
 /// A pinned program or map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,18 +43,7 @@ fn list<Handle: AsFd>(
         .map(|path| {
             let handle = open(&path).map_err(EnforceError::kernel(format!("open {}", path.display())))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            Ok(Usage { name, bytes: memlock(&handle)? })
+            Ok(Usage { name, bytes: fdinfo::number(&handle, "memlock")?.unwrap_or(0) })
         })
         .collect()
-}
-
-/// The `memlock` line of the descriptor's fdinfo (kernel/bpf/syscall.c, `bpf_map_show_fdinfo`).
-fn memlock(handle: &impl AsFd) -> Result<u64, EnforceError> {
-    let path = format!("/proc/self/fdinfo/{}", handle.as_fd().as_raw_fd());
-    let text = fs::read_to_string(&path).map_err(EnforceError::io(format!("read {path}")))?;
-    Ok(text
-        .lines()
-        .find_map(|line| line.strip_prefix("memlock:"))
-        .and_then(|value| value.trim().parse().ok())
-        .unwrap_or(0))
 }

@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Unsign(commands::unsign::Args),
     /// Turn enforcement on, change it or turn it off
     Enforce(commands::enforce::Args),
+    /// Allow one change of a locked policy
+    Order(commands::order::Args),
     /// Approve files by their embedded or detached signature
     Admit(commands::admit::Args),
     /// Show mode, counts and memory of enforcement

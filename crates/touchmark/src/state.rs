@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
+use touchmark_enforce::Enforcement;
 use touchmark_sign::certificate::Certificate;
+use touchmark_sign::digest::{Digest, Hasher};
 
 /// Gone with a reboot, like the pins in the kernel.
 const DIRECTORY: &str = "/run/touchmark";
@@ -32,31 +34,63 @@ impl State {
     }
 
     /// The state in force; `None` if `touchmark enforce` was never run since boot.
-    pub(crate) fn load() -> anyhow::Result<Option<Self>> {
+    ///
+    /// The kernel's side keeps the file's digest: whoever replaces the file cannot make another certificate count.
+    pub(crate) fn load(enforcement: &Enforcement) -> anyhow::Result<Option<Self>> {
         let path = path("state.toml");
-        match fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-        }
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        anyhow::ensure!(
+            enforcement.vouches_for_state(&digest(&text))?,
+            "expected {} as `touchmark enforce` left it, found another content; \
+             run `touchmark enforce --cert CERT` with the certificates to trust",
+            path.display()
+        );
+        Ok(Some(toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?))
     }
 
-    pub(crate) fn save(&self) -> anyhow::Result<()> {
-        let (path, fresh) = (path("state.toml"), path("state.toml.new"));
-        let write = || -> io::Result<()> {
+    /// Writes the state beside the one in force; returns what its SHA-256 is, for the kernel's side.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
+        let fresh = path("state.toml.new");
+        let write = || -> io::Result<Prepared> {
             create_directory()?;
             let text = toml::to_string(self).map_err(io::Error::other)?;
             let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
             file.write_all(text.as_bytes())?;
-            fs::rename(&fresh, &path)
+            Ok(Prepared { digest: digest(&text) })
         };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        write().with_context(|| format!("cannot write {}", fresh.display()))
     }
 
     pub(crate) fn certificates(&self) -> anyhow::Result<Vec<Certificate>> {
         let parse = |pem: &String| Certificate::from_pem(pem.as_bytes());
         self.certificates.iter().map(parse).collect::<Result<_, _>>().context("cannot read the certificates in force")
     }
+}
+
+/// A state that is written, but not in force yet.
+#[must_use]
+pub(crate) struct Prepared {
+    /// SHA-256 of the file.
+    pub(crate) digest: Digest,
+}
+
+impl Prepared {
+    /// Puts the file in its place. A crash between this and the kernel's new policy leaves a state that the policy
+    /// does not vouch for: the daemon says so and does not serve, and `touchmark enforce` mends it.
+    pub(crate) fn commit(self) -> anyhow::Result<()> {
+        let path = path("state.toml");
+        fs::rename(path.with_extension("toml.new"), &path).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+fn digest(text: &str) -> Digest {
+    let mut hasher = Hasher::new();
+    hasher.update(text.as_bytes());
+    hasher.finish()
 }
 
 /// A lock that one process holds until it ends.

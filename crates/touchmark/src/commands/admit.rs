@@ -28,15 +28,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let enforcement = Enforcement::running()?
         .context("enforcement is not loaded; run `touchmark enforce --cert CERT --mode permissive` first")?;
-    let state = State::load()?.context("no certificates are in force; run `touchmark enforce --cert CERT`")?;
+    let state =
+        State::load(&enforcement)?.context("no certificates are in force; run `touchmark enforce --cert CERT`")?;
     let trust = Trust::new(state.certificates()?);
 
     let (mut approved, mut refused) = (0_u64, 0_u64);
     for found in files::walk_all(&args.paths, args.recursive) {
-        let outcome = found.and_then(|path| Ok((files::check_path(&path, &trust)?.approved_digest()?, path)));
+        let outcome = found.and_then(|path| files::check_path(&path, &trust)?.approval(&trust));
         match outcome {
-            Ok((digest, _)) => {
-                enforcement.approve(&digest)?;
+            Ok(approval) => {
+                enforcement.approve(&approval)?;
                 approved += 1;
             }
             Err(error) => {

@@ -2,13 +2,13 @@
 //! `touchmark enforce`: turns enforcement on, changes it, or turns it off.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ValueEnum;
-use touchmark_enforce::{Enforcement, Mode, Policy, Scope, TrustChange};
+use touchmark_enforce::{Change, Enforcement, Mode, Policy, TrustChange};
 use touchmark_sign::certificate::Certificate;
 
-use super::preflight;
+use super::policy::{self, PolicyArgs};
+use super::{order, preflight};
 use crate::exit::UsageError;
 use crate::state::{Lock, State};
 use crate::{Exit, daemon, keys};
@@ -28,21 +28,14 @@ pub(crate) struct Args {
     /// What happens to code that is not approved
     #[arg(long, value_enum, default_value_t = ModeArg::Enforce)]
     mode: ModeArg,
-    /// Whose executions are checked: all, cgroup:PATH (tasks in it) or mount:PATH (files on that file system)
-    #[arg(long, default_value = "all")]
-    scope: Scope,
-    /// Enforce this long, then be permissive (as in 30s, 10m, 2h)
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    trial: Option<Duration>,
-    /// Refuse programs on network, FUSE and overlay file systems; otherwise they are hashed at every use
-    #[arg(long)]
-    refuse_uncacheable: bool,
-    /// Report what was allowed after a check, too
-    #[arg(long)]
-    log_allowed: bool,
+    #[command(flatten)]
+    policy: PolicyArgs,
     /// Enforce even if programs that are running now would be refused
     #[arg(long)]
     force: bool,
+    /// The order that a locked policy takes to be changed (see `touchmark order`)
+    #[arg(long, value_name = "FILE")]
+    order: Option<PathBuf>,
     /// Do not start touchmarkd: no events are logged, and embedded signatures need `touchmark admit`
     #[arg(long)]
     no_daemon: bool,
@@ -66,65 +59,66 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         anyhow::bail!("changing enforcement needs root; try: sudo touchmark enforce ...");
     }
     let _lock = Lock::change()?;
-    if args.mode == ModeArg::Off {
-        return turn_off(args);
+    let running = Enforcement::running()?;
+    if let Some(enforcement) = &running {
+        order::require(enforcement, args.order.as_deref())?;
     }
-    let policy = policy(args)?;
-    let in_force = in_force()?;
+    if args.mode == ModeArg::Off {
+        return turn_off(running, args.quiet);
+    }
+    let mode = if args.mode == ModeArg::Enforce { Mode::Enforce } else { Mode::Permissive };
+    let policy = args.policy.resolve(mode)?;
+    let in_force = in_force(running.as_ref())?;
     let certificates = certificates(args, in_force.as_deref())?;
     let trust = trust_change(in_force.as_deref(), &certificates);
-    let approvals = if policy.mode == Mode::Enforce && !args.force {
-        preflight::check(&policy.scope, &certificates)?
+    let approvals =
+        if mode == Mode::Enforce && !args.force { preflight::check(&policy.scope, &certificates)? } else { Vec::new() };
+    let enforcement = running.map_or_else(Enforcement::start, Ok)?;
+    let prepared = State::new(&certificates).prepare()?;
+    let change = Change { trust, approvals: &approvals, state: prepared.digest };
+    let begins = enforcement.mode()? == Mode::Off;
+    let serves = daemon::serves()?;
+    if begins {
+        // Nothing is checked yet, but a daemon that starts now finds certificates to admit by, and is known as ours.
+        enforcement.apply(&Policy { mode: Mode::Off, ..policy.clone() }, &change)?;
     } else {
-        Vec::new()
-    };
-    let enforcement = Enforcement::start()?;
-    State::new(&certificates).save()?;
-    // A daemon that serves goes on with the old certificates until it is restarted; one that does not is started
-    // first, so that what it admits is admitted from the first moment on.
-    let restart = trust != TrustChange::Keep && daemon::serves()?;
-    if !args.no_daemon && !restart {
+        enforcement.apply(&policy, &change)?;
+    }
+    prepared.commit()?;
+    if !args.no_daemon && serves && trust != TrustChange::Keep {
+        daemon::restart()?;
+    } else if !args.no_daemon {
         daemon::start()?;
     }
-    enforcement.apply(&policy, trust, &approvals)?;
-    if !args.no_daemon && restart {
-        daemon::restart()?;
+    if begins {
+        enforcement.apply(&policy, &Change { trust: TrustChange::Keep, ..change })?;
     }
+    policy::introduce(&args.policy);
     if !args.quiet {
         report(&policy, &certificates, &enforcement)?;
     }
     Ok(Exit::Success)
 }
 
-fn turn_off(args: &Args) -> anyhow::Result<Exit> {
-    let running = Enforcement::running()?;
+fn turn_off(running: Option<Enforcement>, quiet: bool) -> anyhow::Result<Exit> {
     let word = if running.is_some() { "is off" } else { "was off already" };
     running.map(Enforcement::stop).transpose()?;
     daemon::stop()?;
-    if !args.quiet {
+    if !quiet {
         println!("enforcement {word}");
     }
     Ok(Exit::Success)
 }
 
-fn policy(args: &Args) -> anyhow::Result<Policy> {
-    if args.trial.is_some() && args.mode != ModeArg::Enforce {
-        return Err(UsageError("--trial goes with --mode enforce".to_owned()).into());
-    }
-    Ok(Policy {
-        mode: if args.mode == ModeArg::Enforce { Mode::Enforce } else { Mode::Permissive },
-        scope: args.scope.clone(),
-        allow_uncacheable: !args.refuse_uncacheable,
-        log_allowed: args.log_allowed,
-        trial: args.trial,
-    })
-}
-
-/// The certificates that count now.
-fn in_force() -> anyhow::Result<Option<Vec<Certificate>>> {
-    match (Enforcement::running()?, State::load()?) {
-        (Some(_), Some(state)) => Ok(Some(state.certificates()?)),
-        _ => Ok(None),
+/// The certificates that count now. If their record was tampered with, others must be given.
+fn in_force(running: Option<&Enforcement>) -> anyhow::Result<Option<Vec<Certificate>>> {
+    let Some(enforcement) = running else { return Ok(None) };
+    match State::load(enforcement) {
+        Ok(state) => state.map(|state| state.certificates()).transpose(),
+        Err(error) => {
+            eprintln!("touchmark: {error:#}");
+            Ok(None)
+        }
     }
 }
 
@@ -152,6 +146,9 @@ fn report(policy: &Policy, certificates: &[Certificate], enforcement: &Enforceme
     println!("mode {}, scope {}, {} certificate(s)", policy.mode, policy.scope, certificates.len());
     if let Some(trial) = policy.trial {
         println!("permissive again in {}", humantime::format_duration(trial));
+    }
+    if policy.lock {
+        println!("locked until the machine restarts: changes take an order (`touchmark order --help`)");
     }
     if !enforcement.verifies_signatures()? {
         println!(

@@ -10,6 +10,8 @@ pub(crate) mod extract;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod key;
+pub(crate) mod order;
+mod policy;
 mod preflight;
 pub(crate) mod sign;
 pub(crate) mod status;
@@ -30,6 +32,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Extract(args) => extract::run(&args),
         Command::Unsign(args) => unsign::run(&args),
         Command::Enforce(args) => enforce::run(&args),
+        Command::Order(args) => order::run(&args),
         Command::Admit(args) => admit::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Events(args) => events::run(&args),

@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use procfs::process::{MMPermissions, MMapPath, Process};
-use touchmark_enforce::{Scope, probe};
+use touchmark_enforce::{Approval, Scope, probe};
 use touchmark_sign::certificate::{Certificate, Trust};
-use touchmark_sign::digest::Digest;
 
 use crate::files::container::Container;
 use crate::{daemon, files, text};
@@ -23,17 +22,17 @@ const WAY_BACK: &[&str] = &["/bin/sh", "/bin/bash", "/bin/login", "/usr/bin/sudo
 /// How many files the message names.
 const NAMED: usize = 10;
 
-/// Fails if something that runs now, or is needed to get back in, would be refused. Returns the digests to approve:
-/// those of files that are signed, but not in a way that the kernel checks by itself.
-pub(super) fn check(scope: &Scope, certificates: &[Certificate]) -> anyhow::Result<Vec<Digest>> {
+/// Fails if something that runs now, or is needed to get back in, would be refused. Returns what to approve:
+/// files that are signed, but not in a way that the kernel checks by itself.
+pub(super) fn check(scope: &Scope, certificates: &[Certificate]) -> anyhow::Result<Vec<Approval>> {
     let trust = Trust::new(certificates.to_vec());
     let kernel_verifies = probe::verifies_signatures();
     let mut refused = Vec::new();
     let mut approvals = Vec::new();
     for path in candidates(scope)? {
-        match files::check_path(&path, &trust).and_then(|checked| Ok((checked.approved_digest()?, checked))) {
+        match files::check_path(&path, &trust).and_then(|checked| Ok((checked.approval(&trust)?, checked))) {
             Ok((_, checked)) if kernel_verifies && checked.holds(Container::Xattr) == Some(true) => {}
-            Ok((digest, _)) => approvals.push(digest),
+            Ok((approval, _)) => approvals.push(approval),
             Err(_) => refused.push(path),
         }
     }

@@ -39,7 +39,14 @@ struct Status {
     denied: BTreeMap<&'static str, u64>,
     /// Of the denied: let through because the mode was permissive.
     permitted: u64,
-    verdicts_dropped: u64,
+    /// Verdicts that fell, by what made them fall.
+    verdicts_dropped: BTreeMap<&'static str, u64>,
+    /// fs-verity digests taken instead of hashing.
+    sealed: u64,
+    /// Version of the revocation list in force; 0: none.
+    revocation_list: u64,
+    /// Whether only a signed order weakens the policy.
+    locked: bool,
     events_lost: u64,
     /// Kernel memory in bytes, by name.
     programs: BTreeMap<String, u64>,
@@ -65,7 +72,7 @@ impl Status {
             let of_kind = counters.decisions.iter().filter(|(reason, _)| wanted(reason));
             of_kind.map(|(reason, count)| (reason.word(), *count)).collect()
         };
-        let certificates = State::load()?.map_or(Ok(Vec::new()), |state| state.certificates())?;
+        let certificates = State::load(enforcement)?.map_or(Ok(Vec::new()), |state| state.certificates())?;
         Ok(Self {
             mode: enforcement.mode()?.to_string(),
             trial_left_seconds: enforcement.trial_left_ns()?.map(|left| Duration::from_nanos(left).as_secs()),
@@ -82,7 +89,10 @@ impl Status {
             allowed: select(|reason| reason.allows() && *reason != Reason::Cached),
             denied: select(|reason| !reason.allows()),
             permitted: counters.permitted,
-            verdicts_dropped: counters.verdicts_dropped,
+            verdicts_dropped: counters.dropped.into_iter().collect(),
+            sealed: counters.sealed,
+            revocation_list: enforcement.revocation_version()?,
+            locked: enforcement.locked()?,
             events_lost: counters.events_lost,
             programs: memory(Usage::programs()?),
             maps: memory(Usage::maps()?),
@@ -95,6 +105,13 @@ impl Status {
             Some(0) => writeln!(out, " (the trial is over)")?,
             Some(left) => writeln!(out, " (permissive in {})", humantime::format_duration(Duration::from_secs(left)))?,
             None => writeln!(out)?,
+        }
+        if self.locked {
+            writeln!(out, "locked       changes take an order signed by a trusted key (`touchmark order`)")?;
+        }
+        match self.revocation_list {
+            0 => writeln!(out, "revocations  none")?,
+            version => writeln!(out, "revocations  list {version} (`touchmark revoked` shows it)")?,
         }
         match self.daemon {
             Some(pid) => writeln!(out, "daemon       touchmarkd, process {pid}")?,
@@ -110,11 +127,11 @@ impl Status {
         )?;
         writeln!(out, "approved     {} digests", self.approved_digests)?;
         writeln!(out, "hits         {} (verdict known)", self.hits)?;
-        writeln!(out, "hashes       {}", self.hashes)?;
+        writeln!(out, "hashes       {}, and {} digests of sealed files", self.hashes, self.sealed)?;
         print_counts(out, "allowed", &self.allowed)?;
         print_counts(out, "denied", &self.denied)?;
         writeln!(out, "permitted    {} of the denied, because the mode was permissive", self.permitted)?;
-        writeln!(out, "dropped      {} verdicts, because the file may have changed", self.verdicts_dropped)?;
+        print_counts(out, "dropped", &self.verdicts_dropped)?;
         writeln!(out, "events lost  {}", self.events_lost)?;
         print_memory(out, "programs", &self.programs)?;
         print_memory(out, "maps", &self.maps)

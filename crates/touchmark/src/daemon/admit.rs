@@ -12,7 +12,7 @@ use crate::files;
 /// Approves the file's digest if a trusted signature is embedded in it. Whatever fails, the kernel decides.
 pub(super) fn look(file: BorrowedFd<'_>, trust: &Trust, enforcement: &Enforcement) -> Look {
     match files::check_embedded(file, trust) {
-        Ok(Some(digest)) => match enforcement.approve(&digest) {
+        Ok(Some(approval)) => match enforcement.approve(&approval) {
             Ok(()) => Look::Once,
             Err(error) => {
                 eprintln!("touchmarkd: {error}");

@@ -56,8 +56,11 @@ pub(crate) struct Entry {
     /// `MAJOR:MINOR` of the file's device.
     pub(crate) device: String,
     pub(crate) inode: u64,
-    /// Lowercase hex SHA-256, if it was computed.
+    /// Lowercase hex SHA-256 or fs-verity digest, if it was taken.
     pub(crate) digest: Option<String>,
+    /// The process that was acted on: traced, signalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<u32>,
     pub(crate) hook: String,
     /// `denied`, `permitted` (would be denied, but the mode is permissive) or `allowed`.
     pub(crate) decision: String,
@@ -85,6 +88,7 @@ impl From<&Event> for Entry {
             device: format!("{}:{}", event.device.0, event.device.1),
             inode: event.inode,
             digest: event.digest.as_ref().map(ToString::to_string),
+            target: event.target,
             hook: event.hook.to_string(),
             decision: decision.to_owned(),
             reason: event.reason.to_string(),

@@ -53,7 +53,8 @@ fn serve(args: &Args) -> anyhow::Result<()> {
     let Some(_lock) = Lock::daemon()? else { anyhow::bail!("another touchmarkd is serving") };
     let enforcement =
         Enforcement::running()?.context("enforcement is not loaded; run `touchmark enforce --cert CERT`")?;
-    let state = State::load()?.context("no certificates are in force; run `touchmark enforce --cert CERT`")?;
+    let state =
+        State::load(&enforcement)?.context("no certificates are in force; run `touchmark enforce --cert CERT`")?;
     let trust = Trust::new(state.certificates()?);
     let admission = Admission::open()?;
     let mut events = EventReader::open()?;

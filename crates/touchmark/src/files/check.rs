@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context;
 use serde::Serialize;
+use touchmark_enforce::Approval;
 use touchmark_sign::certificate::{Certificate, Trust};
 use touchmark_sign::cms;
 use touchmark_sign::digest::Digest;
@@ -46,6 +47,11 @@ pub(crate) struct Finding {
 pub(crate) struct Signer(usize);
 
 impl Signer {
+    /// The certificate's SHA-256.
+    pub(crate) fn fingerprint(self, trust: &Trust) -> Option<Digest> {
+        trust.certificates().get(self.0).map(Certificate::fingerprint)
+    }
+
     /// The certificate's name.
     pub(crate) fn name(self, trust: &Trust) -> String {
         trust.certificates().get(self.0).map(Certificate::subject).unwrap_or_default()
@@ -104,10 +110,14 @@ impl Checked {
         (!flaws.is_empty()).then(|| flaws.join("; "))
     }
 
-    /// The whole-file digest if the status is valid, else an error with the reason.
-    pub(crate) fn approved_digest(&self) -> anyhow::Result<Digest> {
+    /// The approval of the whole file if the status is valid, else an error with the reason.
+    pub(crate) fn approval(&self, trust: &Trust) -> anyhow::Result<Approval> {
         match self.status() {
-            Status::Valid => self.whole.context("not read"),
+            Status::Valid => {
+                let signer = self.findings.iter().find_map(|finding| finding.outcome.as_ref().ok());
+                let digest = self.whole.context("not read")?;
+                Ok(approval(digest, signer.copied(), trust))
+            }
             Status::Unsigned => anyhow::bail!("not signed"),
             _ => anyhow::bail!("{}", self.reason().unwrap_or_default()),
         }
@@ -138,15 +148,23 @@ pub(crate) fn check(place: &Place, trust: &Trust, buffer: &mut [u8], stop: &Stop
     Ok(checked)
 }
 
-/// Checks only the embedded signature, by descriptor alone: the whole file's digest if it holds.
-pub(crate) fn check_open(file: BorrowedFd<'_>, trust: &Trust, buffer: &mut [u8]) -> Result<Option<Digest>, ScanError> {
+fn approval(digest: Digest, signer: Option<Signer>, trust: &Trust) -> Approval {
+    Approval { kind: Kind::File, digest, signer: signer.and_then(|signer| signer.fingerprint(trust)) }
+}
+
+/// Checks only the embedded signature, by descriptor alone: the whole file's approval if it holds.
+pub(crate) fn check_open(
+    file: BorrowedFd<'_>,
+    trust: &Trust,
+    buffer: &mut [u8],
+) -> Result<Option<Approval>, ScanError> {
     let size = rustix::fs::fstat(file).map_err(io::Error::from)?.st_size;
     let look = Look::at(file, u64::try_from(size).unwrap_or(0), buffer)?;
     if !look.is_signed() {
         return Ok(None);
     }
     let (whole, outcome) = check_embedded(look.digest(&Stop::default())?, trust);
-    Ok(matches!(outcome, Some(Ok(_))).then_some(whole))
+    Ok(outcome.and_then(Result::ok).map(|signer| approval(whole, Some(signer), trust)))
 }
 
 fn check_embedded(scan: Scan, trust: &Trust) -> (Digest, Option<Result<Signer, Flaw>>) {

@@ -19,22 +19,24 @@ mod temporary;
 pub(crate) mod unmark;
 pub(crate) mod walk;
 
+use std::io::Read;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use globset::GlobSet;
+use touchmark_enforce::Approval;
 use touchmark_sign::certificate::Trust;
-use touchmark_sign::digest::Digest;
+use touchmark_sign::digest::{Digest, Hasher};
 
 use crate::stop::Stop;
 
-/// Checks the signature embedded in an open file, which needs no path: the digest of the whole file if a trusted
+/// Checks the signature embedded in an open file, which needs no path: the approval of the whole file if a trusted
 /// signature holds, `None` if there is none or it does not hold, an error if the file cannot be read.
 ///
 /// Reads by offset; the descriptor's position stays as it is. The caller must see to it that the file does not change
 /// after this: the digest is that of the bytes that were read.
-pub(crate) fn check_embedded(file: BorrowedFd<'_>, trust: &Trust) -> anyhow::Result<Option<Digest>> {
+pub(crate) fn check_embedded(file: BorrowedFd<'_>, trust: &Trust) -> anyhow::Result<Option<Approval>> {
     Ok(check::check_open(file, trust, &mut vec![0; scan::BUFFER])?)
 }
 
@@ -45,6 +47,21 @@ pub(crate) fn check_path(path: &Path, trust: &Trust) -> anyhow::Result<check::Ch
         check::check(&place, trust, &mut vec![0; scan::BUFFER], &Stop::default())
     };
     check().with_context(|| path.display().to_string())
+}
+
+/// The SHA-256 of a file's content.
+pub(crate) fn digest(path: &Path) -> anyhow::Result<Digest> {
+    let read = || -> std::io::Result<Digest> {
+        let mut file = std::fs::File::open(path)?;
+        let (mut hasher, mut buffer) = (Hasher::new(), vec![0; scan::BUFFER]);
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(hasher.finish()),
+                count => hasher.update(&buffer[..count]),
+            }
+        }
+    };
+    read().with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// All regular files that the paths name or, with `recursive`, hold.

@@ -14,7 +14,8 @@ use touchmark_sys::mapping::{Access, Mapping};
 
 use crate::sh;
 use crate::site::{
-    Site, event, flip, kernel_verifies, overwrite, reason_for_changed, refused, runs, start, status, text, touchmark_ok,
+    Site, event, flip, kernel_verifies, overwrite, reason_for_changed, refused, runs, start, status, text,
+    touchmark_ok, writable,
 };
 use crate::trial::{Need, Trial, trial};
 
@@ -178,9 +179,9 @@ fn mapping_made_executable_later_is_judged() -> Result<()> {
 /// The mapping keeps the file writable after every descriptor is closed.
 fn shared_writable_mapping_is_refused() -> Result<()> {
     let (_site, program) = Site::with_running_program()?;
-    let writable = fs::File::options().read(true).write(true).open(&program)?;
-    let mapping = Mapping::new(&writable, 4096, Access::SharedWrite)?;
-    drop(writable);
+    let writer = writable(&program, fs::File::options().read(true).write(true))?;
+    let mapping = Mapping::new(&writer, 4096, Access::SharedWrite)?;
+    drop(writer);
     ensure!(start(&program).is_err(), "a program that can be written was started");
     let execute = || Mapping::new(fs::File::open(&program)?, 4096, Access::Execute);
     sh::expect_errno(execute(), Errno::PERM, "mapping a file that can be written")?;
@@ -191,19 +192,21 @@ fn shared_writable_mapping_is_refused() -> Result<()> {
 fn write_drops_the_verdict() -> Result<()> {
     let (_site, program) = Site::with_running_program()?;
     let original = fs::read(&program)?;
-    let before = status()?["verdicts_dropped"].as_u64();
-    fs::File::options().append(true).open(&program)?.write_all(b"x")?;
+    let dropped = || Ok::<_, anyhow::Error>(status()?["verdicts_dropped"]["opened-for-writing"].as_u64());
+    let before = dropped()?;
+    writable(&program, fs::File::options().append(true))?.write_all(b"x")?;
     refused(&program)?;
-    ensure!(status()?["verdicts_dropped"].as_u64() > before, "no verdict was dropped");
-    fs::File::options().write(true).open(&program)?.set_len(original.len() as u64)?;
+    ensure!(dropped()? > before, "no verdict was dropped");
+    writable(&program, fs::File::options().write(true))?.set_len(original.len() as u64)?;
     runs(&program)
 }
 
 fn truncate_by_path_drops_the_verdict() -> Result<()> {
     let (_site, program) = Site::with_running_program()?;
     let size = fs::metadata(&program)?.len();
-    // coreutils' truncate opens the file; perl's takes the system call by path.
-    sh::succeed(["perl", "-e", "truncate($ARGV[0], $ARGV[1]) or die", text(&program), &(size + 1).to_string()])?;
+    // coreutils' truncate opens the file; perl's takes the system call by path. It is busy at first, having just run.
+    let cut = "until (truncate($ARGV[0], $ARGV[1])) { $!{ETXTBSY} or die $! }";
+    sh::succeed(["perl", "-MErrno", "-e", cut, text(&program), &(size + 1).to_string()])?;
     refused(&program)
 }
 
@@ -213,7 +216,7 @@ fn open_for_writing_is_refused() -> Result<()> {
     site.sign(&library)?;
     site.enforce(&[])?;
     runs_with_version(&library)?;
-    let writer = fs::File::options().append(true).open(&library)?;
+    let writer = writable(&library, fs::File::options().append(true))?;
     let output = Command::new(&library).arg("--version").output();
     // The kernel itself says "text file busy" to exec, except 6.11 and 6.12.
     ensure!(output.is_err(), "a program open for writing was started");

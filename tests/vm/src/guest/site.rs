@@ -165,8 +165,16 @@ pub(crate) fn flip(path: &Path) -> Result<()> {
 
 /// Writes to the file that is there: the same inode, the same xattrs.
 pub(crate) fn overwrite(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = fs::File::options().write(true).truncate(true).open(path)?;
+    let mut file = writable(path, fs::File::options().write(true).truncate(true))?;
     file.write_all(bytes).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// Opens a file for writing. One that ran a moment ago is busy for some more milliseconds.
+pub(crate) fn writable(path: &Path, options: &fs::OpenOptions) -> Result<fs::File> {
+    soon(&format!("{} to be writable", path.display()), || match options.open(path) {
+        Err(error) if error.raw_os_error() == Some(Errno::TXTBSY.raw_os_error()) => Ok(None),
+        other => other.map(Some).with_context(|| format!("{} cannot be opened", path.display())),
+    })
 }
 
 /// `touchmark status`.

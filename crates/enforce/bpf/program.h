@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What else is asked when a program starts, beside whether its file is approved. */
+#ifndef TOUCHMARK_PROGRAM_H
+#define TOUCHMARK_PROGRAM_H
+
+#include "check.h"
+
+static __always_inline bool has_own_name(struct file *file)
+{
+	char name[10] = {};
+
+	bpf_probe_read_kernel(name, 9, BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	return bpf_strncmp(name, 9, "touchmark") == 0;
+}
+
+/*
+ * Touchmark's own programs are known by their digest even where nothing is checked. The dynamic linker takes no
+ * LD_PRELOAD or LD_AUDIT for them, so that what they may do is theirs alone.
+ */
+static __always_inline void recognize_own(struct linux_binprm *bprm)
+{
+	struct file *file = bprm->file;
+	struct tm_inode *state;
+	struct tm_key key = {};
+	__u32 changes;
+
+	if (!has_own_name(file))
+		return;
+	state = bpf_inode_storage_get(&inodes, file->f_inode, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!state)
+		return;
+	if (!knows_digest(state)) {
+		changes = *(volatile __u32 *)&state->changes;
+		if (may_be_written(file->f_inode) || whole_digest(file, &key))
+			return;
+		keep_digest(state, &key, changes);
+	}
+	if (roles_by_key(&state->key) & (TM_ROLE_STEER | TM_ROLE_DAEMON))
+		bpf_bprm_opts_set(bprm, BPF_F_BPRM_SECUREEXEC);
+}
+
+/* A tracer that was there before the program could write into it. The kernel asks nobody again at exec. */
+static __always_inline int check_tracer(struct linux_binprm *bprm, const struct tm_policy *policy)
+{
+	struct verdict verdict = { .hook = TM_HOOK_EXEC, .reason = TM_DENY_TRACED, .action = policy->ptrace };
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!task->ptrace || policy->ptrace == TM_ACTION_ALLOW)
+		return 0;
+	if (roles_of_tracer(task) & TM_ROLE_DEBUGGER)
+		return 0;
+	return conclude(bprm->file, policy, &verdict);
+}
+
+/* `interp` is another string than `filename` once a script or binfmt_misc has put an interpreter in its place. */
+static __always_inline int check_direct(struct linux_binprm *bprm, const struct tm_policy *policy)
+{
+	struct verdict verdict = { .hook = TM_HOOK_EXEC, .reason = TM_DENY_INTERPRETER, .action = TM_ACTION_DENY };
+
+	if (bprm->interp != bprm->filename || !(roles_of_inode(bprm->file->f_inode) & TM_ROLE_INTERPRETER))
+		return 0;
+	return conclude(bprm->file, policy, &verdict);
+}
+
+static __always_inline int check_start(struct linux_binprm *bprm)
+{
+	const struct tm_policy *policy;
+	int refused = check_file(bprm->file, TM_HOOK_EXEC);
+
+	recognize_own(bprm);
+	if (refused)
+		return refused;
+	policy = active_policy();
+	if (!policy || policy->mode == TM_MODE_OFF || !file_in_scope(policy, bprm->file->f_inode))
+		return 0;
+	refused = check_tracer(bprm, policy);
+	return refused ? refused : check_direct(bprm, policy);
+}
+
+/* The dynamic linker, started as a program, maps its argument: that starts an interpreter by hand, too. */
+static __always_inline int check_mapped_interpreter(struct file *file)
+{
+	struct verdict verdict = { .hook = TM_HOOK_MMAP, .reason = TM_DENY_INTERPRETER, .action = TM_ACTION_DENY };
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct tm_policy *policy = active_policy();
+	struct inode *inode = file->f_inode;
+
+	if (!policy || policy->mode == TM_MODE_OFF || !file_in_scope(policy, inode))
+		return 0;
+	if (!(roles_of_inode(inode) & TM_ROLE_INTERPRETER) || program_of(task) == inode)
+		return 0;
+	return conclude(file, policy, &verdict);
+}
+
+#endif
