@@ -64,6 +64,18 @@ pub(crate) struct RawApproval {
     pub(crate) signer: [u8; 32],
 }
 
+/// `struct tm_inode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct RawInode {
+    pub(crate) approved: u64,
+    pub(crate) changes: u32,
+    pub(crate) known: u32,
+    pub(crate) used: u64,
+    pub(crate) key: RawKey,
+    pub(crate) reserved: u32,
+}
+
 /// `struct tm_guarded`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -100,6 +112,7 @@ pub(crate) struct RawEvent {
 const _: () = assert!(size_of::<RawPolicy>() == 80);
 const _: () = assert!(size_of::<RawKey>() == 36);
 const _: () = assert!(size_of::<RawApproval>() == 40);
+const _: () = assert!(size_of::<RawInode>() == 64);
 const _: () = assert!(size_of::<RawGuarded>() == 16);
 const _: () = assert!(size_of::<RawEvent>() == 104 + PATH_SIZE);
 

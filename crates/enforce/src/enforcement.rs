@@ -82,16 +82,18 @@ impl Enforcement {
         Ok(Some(enforcement))
     }
 
-    /// The enforcement that is running, or one newly loaded and pinned, with mode `off`.
+    /// The enforcement that is running, or one newly loaded and pinned, with mode `off`. `own` is the SHA-256 of the
+    /// running program.
     ///
     /// # Errors
     /// The kernel refuses to load, attach or pin; nothing is left active then.
-    pub fn start() -> Result<Self, EnforceError> {
+    pub fn start(own: &Digest) -> Result<Self, EnforceError> {
         if let Some(enforcement) = Self::running()? {
             return Ok(enforcement);
         }
         pins::attach_and_pin(&mut object::load()?)?;
         guard::register()?;
+        guard::introduce_self(own)?;
         Self::running()?.ok_or(EnforceError::MapContent { map: "policies", expected: "a policy", found: 0 })
     }
 

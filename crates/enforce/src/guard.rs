@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tells the kernel's side what is Touchmark's own: maps, programs, pins, and the mounts that those live on.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
 use procfs::process::Process;
 use rustix::fs::{AtFlags, StatxFlags};
-use zerocopy::IntoBytes;
+use touchmark_sign::digest::Digest;
+use touchmark_sign::statement::Kind;
+use zerocopy::{FromZeros, IntoBytes};
 
-use crate::abi::{RawGuarded, guarded};
-use crate::{EnforceError, fdinfo, pins};
+use crate::abi::{RawGuarded, RawInode, guarded};
+use crate::{EnforceError, approval, fdinfo, pins};
 
 /// Fills the map `guarded`. It counts as soon as a policy says that there is a guard.
 pub(crate) fn register() -> Result<(), EnforceError> {
@@ -33,6 +36,19 @@ pub(crate) fn register() -> Result<(), EnforceError> {
         add(guarded::PIN, device, inode)?;
     }
     mounts_above(&pins::directory())?.into_iter().try_for_each(|id| add(guarded::MOUNT, 0, id))
+}
+
+/// Tells the kernel's side the digest of the running program, for processes of it that started before there was
+/// anything to recognize them. The kernel keeps a running program from being written.
+pub(crate) fn introduce_self(digest: &Digest) -> Result<(), EnforceError> {
+    let program = File::open("/proc/self/exe").map_err(EnforceError::io("open this program"))?;
+    let state = RawInode { known: 1, key: approval::key(Kind::File, digest), ..RawInode::new_zeroed() };
+    let key = program.as_raw_fd().to_ne_bytes();
+    match pins::map("inodes")?.update(&key, state.as_bytes(), MapFlags::NO_EXIST) {
+        // It was recognized already.
+        Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => Ok(()),
+        other => other.map_err(EnforceError::kernel("introduce this program")),
+    }
 }
 
 /// Device, as the kernel encodes it (`MKDEV` of include/linux/kdev_t.h), and inode number.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `touchmark enforce`: turns enforcement on, changes it, or turns it off.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use touchmark_enforce::{Change, Enforcement, Mode, Policy, TrustChange};
@@ -11,7 +11,7 @@ use super::policy::{self, PolicyArgs};
 use super::{order, preflight};
 use crate::exit::UsageError;
 use crate::state::{Lock, State};
-use crate::{Exit, daemon, keys};
+use crate::{Exit, daemon, files, keys};
 
 /// Arguments of `touchmark enforce`.
 #[derive(Debug, clap::Args)]
@@ -73,7 +73,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let trust = trust_change(in_force.as_deref(), &certificates);
     let approvals =
         if mode == Mode::Enforce && !args.force { preflight::check(&policy.scope, &certificates)? } else { Vec::new() };
-    let enforcement = running.map_or_else(Enforcement::start, Ok)?;
+    let enforcement = match running {
+        Some(enforcement) => enforcement,
+        None => Enforcement::start(&files::digest(Path::new("/proc/self/exe"))?)?,
+    };
     let prepared = State::new(&certificates).prepare()?;
     let change = Change { trust, approvals: &approvals, state: prepared.digest };
     let begins = enforcement.mode()? == Mode::Off;

@@ -5,6 +5,7 @@ use super::changes::{self, Words};
 use super::targets::Targets;
 use crate::files::container::Container;
 use crate::files::mark::Marker;
+use crate::files::seal::Sealer;
 use crate::keys::KeyArgs;
 use crate::stop::Stop;
 use crate::{Exit, files};
@@ -24,6 +25,10 @@ pub(crate) struct Args {
     /// Where the signature goes [default: embedded,xattr for ELF files, xattr for others]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     container: Vec<Container>,
+    /// Seal what was signed in its attribute with fs-verity: it cannot be changed any more, only replaced, and the
+    /// kernel decides about it without reading it
+    #[arg(long, conflicts_with = "dry_run")]
+    seal: bool,
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
@@ -45,9 +50,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let words = if args.dry_run { WOULD_SIGN } else { SIGN };
     let run = files::edit::Run { selection: &selection, jobs: args.targets.jobs(), stop: &stop };
-    changes::run(&run, args.targets.json, &words, |opened, places, buffer| marker.mark(opened, places, buffer))
+    let signed =
+        changes::run(&run, args.targets.json, &words, |opened, places, buffer| marker.mark(opened, places, buffer))?;
+    if !args.seal {
+        return Ok(signed);
+    }
+    // Files that a signature was put into are new ones, so sealing comes when they are in their places.
+    let sealer = Sealer { signer: signer.as_ref(), certificate: &certificate };
+    let sealed = changes::run(&run, args.targets.json, &SEAL, |opened, _, _| sealer.seal(opened))?;
+    Ok(if signed == Exit::Success { sealed } else { signed })
 }
 
 const SIGN: Words =
     Words { verb: "signing", done: "signed", untouched: "unchanged", not_done: "not signed", list: false };
+const SEAL: Words = Words { verb: "sealing", done: "sealed", not_done: "not sealed", ..SIGN };
 const WOULD_SIGN: Words = Words { verb: "looking", done: "would-sign", list: true, ..SIGN };

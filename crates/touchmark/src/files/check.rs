@@ -17,6 +17,7 @@ use super::container::{Container, read_attribute, read_detached};
 use super::identity::Opened;
 use super::place::Place;
 use super::scan::{EmbeddedScan, Look, Scan, ScanError};
+use super::seal;
 use crate::stop::Stop;
 
 /// What the signatures of a file are worth.
@@ -137,10 +138,11 @@ pub(crate) fn check(place: &Place, trust: &Trust, buffer: &mut [u8], stop: &Stop
     let (whole, embedded) = check_embedded(look.digest(stop)?, trust);
     checked.whole = Some(whole);
     checked.findings.extend(embedded.map(|outcome| Finding { container: Container::Embedded, outcome }));
+    let sealed = seal::sealed_digest(&opened.file).unwrap_or_default();
     for (container, signature) in others {
         let outcome = match signature {
             Ok(None) => continue,
-            Ok(Some(der)) => verify(&der, Kind::File, whole, trust),
+            Ok(Some(der)) => verify_other(&der, whole, sealed.filter(|_| container == Container::Xattr), trust),
             Err(error) => Err(error.into()),
         };
         checked.findings.push(Finding { container, outcome });
@@ -174,6 +176,12 @@ fn check_embedded(scan: Scan, trust: &Trust) -> (Digest, Option<Result<Signer, F
         Err(error) => Some(Err(error.into())),
     };
     (scan.whole, outcome)
+}
+
+/// A signature beside the file's bytes: over the whole file, or over its fs-verity digest if it is sealed.
+fn verify_other(der: &[u8], whole: Digest, sealed: Option<Digest>, trust: &Trust) -> Result<Signer, Flaw> {
+    let of_seal = sealed.map(|digest| verify(der, Kind::FsVerity, digest, trust));
+    of_seal.and_then(Result::ok).map_or_else(|| verify(der, Kind::File, whole, trust), Ok)
 }
 
 fn verify(der: &[u8], kind: Kind, digest: Digest, trust: &Trust) -> Result<Signer, Flaw> {

@@ -51,6 +51,9 @@ pub(crate) enum EditError {
     /// The attribute cannot be set.
     #[error("{0}")]
     Attribute(io::Error),
+    /// The file cannot be sealed.
+    #[error("cannot seal it: {0}")]
+    Seal(io::Error),
     /// The detached signature cannot be written.
     #[error("cannot write the detached signature: {0}")]
     Detached(io::Error),

@@ -14,6 +14,7 @@ pub(crate) mod place;
 mod pseudo;
 mod replace;
 pub(crate) mod scan;
+pub(crate) mod seal;
 pub(crate) mod signatures;
 mod temporary;
 pub(crate) mod unmark;
