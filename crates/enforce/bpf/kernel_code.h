@@ -58,12 +58,14 @@ static __always_inline bool writes_into_kernel(int what)
 static __always_inline int check_lockdown(int what)
 {
 	struct verdict verdict = { .hook = TM_HOOK_LOCKDOWN, .reason = TM_DENY_LOCKED, .action = TM_ACTION_DENY };
+	struct task_struct *task = bpf_get_current_task_btf();
 	const struct tm_policy *policy = active_policy();
 
-	if (!guards(policy) || policy->scope != TM_SCOPE_ALL || !writes_into_kernel(what))
+	if (!guards(policy) || policy->scope == TM_SCOPE_MOUNT || !writes_into_kernel(what) ||
+	    !task_in_scope(policy, task))
 		return 0;
 	verdict.error = -what;
-	return conclude_by_program(bpf_get_current_task_btf(), policy, &verdict);
+	return conclude_by_program(task, policy, &verdict);
 }
 
 #endif

@@ -14,7 +14,7 @@ use crate::modules::{FOR_USE, Modules};
 /// The package that always depends on the newest kernel of its suite.
 const META_PACKAGE: &str = "linux-image-cloud-amd64";
 /// Counted up when what is kept of a kernel changes, so that an older cache is not taken for it.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// Where a kernel comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

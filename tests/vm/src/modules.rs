@@ -14,12 +14,13 @@ use crate::command;
 pub const FOR_BOOT: [&str; 2] = ["virtio_pci", "virtio_blk"];
 
 /// What the guest finds in `/lib/modules` to load when something asks for it.
-pub const FOR_USE: [&str; 14] = [
+pub const FOR_USE: [&str; 15] = [
     "virtio_pci",
     "virtio_blk",
     "virtio_net",
     "virtio_rng",
     "overlay",
+    "binfmt_misc",
     "fuse",
     "virtiofs",
     "loop",

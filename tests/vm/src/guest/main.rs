@@ -2,9 +2,11 @@
 //! What runs inside the machine: the first process of the initramfs, the first process of the disk, and one process for
 //! each trial. On the host it only lists the trials.
 
+mod bypass;
 mod control;
 mod cost;
 mod enforce;
+mod family;
 mod faults;
 mod init;
 mod report;
@@ -26,6 +28,7 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("enforce", enforce::TRIALS),
     ("control", control::TRIALS),
     ("faults", faults::TRIALS),
+    ("bypass", bypass::TRIALS),
     ("cost", cost::TRIALS),
 ];
 
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["--list"] => trial::list(MODULES),
         ["trial", name] => return trial::run(MODULES, name),
+        ["attempt", name, folder, group] => return bypass::attempt(name, folder, group),
         ["on-disk"] => init::second_stage(MODULES),
         [] if std::process::id() == 1 => init::first_stage(),
         _ => {

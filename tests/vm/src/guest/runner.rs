@@ -117,6 +117,10 @@ fn report_data(trial: &str) -> Result<()> {
 
 /// Ends what the trial started and removes what it pinned.
 fn clean_up() -> Result<()> {
+    // A trial that failed leaves its pins guarded: only touchmark removes them.
+    if Path::new("/sys/fs/bpf/touchmark").exists() {
+        sh::run(["touchmark", "enforce", "--mode", "off"])?;
+    }
     for group in folders(Path::new("/sys/fs/cgroup"))? {
         kill_group(&group)?;
         remove_group(&group)?;

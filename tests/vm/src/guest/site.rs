@@ -71,10 +71,19 @@ impl Site {
 
     /// Signs a file in the given containers.
     pub(crate) fn sign_in(&self, containers: &str, path: &Path) -> Result<()> {
+        self.sign_with(&["--container", containers, text(path)])
+    }
+
+    /// Signs files in their attributes.
+    pub(crate) fn sign_all(&self, paths: &[PathBuf]) -> Result<()> {
+        let words: Vec<_> = ["--container", "xattr"].into_iter().chain(paths.iter().map(|path| text(path))).collect();
+        if paths.is_empty() { Ok(()) } else { self.sign_with(&words) }
+    }
+
+    fn sign_with(&self, words: &[&str]) -> Result<()> {
         let key = self.keys.path().join("own/key.pem");
         let certificate = self.certificate();
-        let words = ["sign", "--key", text(&key), "--cert", text(&certificate), "--container", containers, text(path)];
-        touchmark_ok(words).map(drop)
+        touchmark_ok(["sign", "--key", text(&key), "--cert", text(&certificate)].iter().chain(words)).map(drop)
     }
 
     /// Signs a file so that it may run on every kernel: in its xattr, and where that is not enough it is admitted as

@@ -14,18 +14,29 @@ use crate::{runner, system};
 pub(crate) const SKIPPED: u8 = 77;
 
 /// One trial. Make it with [`trial`], in a module's `pub(crate) const TRIALS`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     name: &'static str,
     needs: &'static [Need],
-    run: fn() -> Result<()>,
+    run: Run,
     bench: bool,
     seconds: u64,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Run {
+    Alone(fn() -> Result<()>),
+    Named(fn(&str) -> Result<()>),
+}
+
+/// One of many trials that one function runs by their names.
+pub(crate) const fn named(name: &'static str, run: fn(&str) -> Result<()>) -> Trial {
+    Trial { name, needs: &[], run: Run::Named(run), bench: false, seconds: 60 }
+}
+
 /// A trial that passes when `run` returns `Ok`, and is skipped where the kernel or the disk lacks one of its `needs`.
 pub(crate) const fn trial(name: &'static str, needs: &'static [Need], run: fn() -> Result<()>) -> Trial {
-    Trial { name, needs, run, bench: false, seconds: 60 }
+    Trial { name, needs, run: Run::Alone(run), bench: false, seconds: 60 }
 }
 
 impl Trial {
@@ -133,7 +144,11 @@ pub(crate) fn run(modules: &[(&str, &[Trial])], name: &str) -> ExitCode {
         eprintln!("{missing}");
         return ExitCode::from(SKIPPED);
     }
-    match (trial.run)() {
+    let ended = match trial.run {
+        Run::Alone(run) => run(),
+        Run::Named(run) => run(trial.name),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => match error.downcast_ref::<Skip>() {
             Some(skip) => {

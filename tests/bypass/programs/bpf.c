@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* bpf(2) without any library: reaching for maps and programs of others by their number. */
+#include "attack.h"
+#include <linux/bpf.h>
+#include <stddef.h>
+
+static long bpf(int command, union bpf_attr *attribute)
+{
+	return syscall(SYS_bpf, command, attribute, sizeof(*attribute));
+}
+
+/* A descriptor of the first map or program of this name; -1 and errno. */
+static int by_name(const char *name, int next, int open_by_id, size_t name_at, void *info, size_t size)
+{
+	unsigned int id = 0;
+
+	for (;;) {
+		union bpf_attr attribute = { .start_id = id };
+		int found;
+
+		if (bpf(next, &attribute))
+			return -1;
+		id = attribute.next_id;
+		attribute = (union bpf_attr){ .map_id = id };
+		found = bpf(open_by_id, &attribute);
+		if (found < 0 && errno == EPERM)
+			return -1;
+		if (found < 0)
+			continue;
+		attribute = (union bpf_attr){ .info = { found, size, (uintptr_t)info } };
+		if (bpf(BPF_OBJ_GET_INFO_BY_FD, &attribute) == 0 && strcmp((char *)info + name_at, name) == 0)
+			return found;
+		close(found);
+	}
+}
+
+/* Turns the policy off. Maps that are nobody's business may come first; the first refusal ends it. */
+static int write_map(char **arguments)
+{
+	struct bpf_map_info info = {};
+	char value[1024] = {};
+	unsigned int key = 0;
+	int map = by_name("policies", BPF_MAP_GET_NEXT_ID, BPF_MAP_GET_FD_BY_ID, offsetof(struct bpf_map_info, name),
+			  &info, sizeof(info));
+	union bpf_attr attribute = { .map_fd = map, .key = (uintptr_t)&key, .value = (uintptr_t)value };
+
+	(void)arguments;
+	if (map < 0)
+		return errno;
+	return bpf(BPF_MAP_UPDATE_ELEM, &attribute) ? errno : 0;
+}
+
+static int open_program(char **arguments)
+{
+	struct bpf_prog_info info = {};
+
+	(void)arguments;
+	return by_name("check_exec", BPF_PROG_GET_NEXT_ID, BPF_PROG_GET_FD_BY_ID, offsetof(struct bpf_prog_info, name),
+		       &info, sizeof(info)) < 0 ? errno : 0;
+}
+
+/* By its pin: a descriptor that writes. */
+static int open_pin(char **arguments)
+{
+	union bpf_attr attribute = { .pathname = (uintptr_t)arguments[0] };
+
+	return bpf(BPF_OBJ_GET, &attribute) < 0 ? errno : 0;
+}
+
+/* Nobody's business but the caller's. */
+static int own_map(char **arguments)
+{
+	unsigned int key = 0, value = 1;
+	union bpf_attr attribute = { .map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 4, .max_entries = 1 };
+	int map = bpf(BPF_MAP_CREATE, &attribute);
+
+	(void)arguments;
+	if (map < 0)
+		return errno;
+	attribute = (union bpf_attr){ .map_fd = map, .key = (uintptr_t)&key, .value = (uintptr_t)&value };
+	return bpf(BPF_MAP_UPDATE_ELEM, &attribute) ? errno : 0;
+}
+
+const struct named bpf_attacks[] = {
+	{ "write-map", write_map },
+	{ "open-program", open_program },
+	{ "open-pin", open_pin },
+	{ "own-map", own_map },
+	{ NULL, NULL },
+};

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Against what enforces, as root.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::arena::{Arena, marked, run};
+use crate::{Outcome, Rule, Technique};
+
+const GUARDED: &[&str] = &["guarded"];
+const NOTHING: [&str; 0] = [];
+const PINS: &str = "/sys/fs/bpf/touchmark";
+
+const fn guarded(name: &'static str, about: &'static str, attempt: fn(&Arena) -> io::Result<()>) -> Technique {
+    Technique::new(name, about, Arena::with_attacker, attempt, GUARDED).rule(Rule::Guard)
+}
+
+pub(crate) const TECHNIQUES: &[Technique] = &[
+    guarded("unlink_pin", "Remove a pinned link, which detaches its program", |_| {
+        fs::remove_file(format!("{PINS}/links/check_exec"))
+    }),
+    guarded("rename_pins", "Move the pins away", |_| fs::rename(PINS, "/sys/fs/bpf/elsewhere")),
+    guarded("unmount_pins", "Unmount the BPF file system", |_| Ok(umount2("/sys/fs/bpf", MntFlags::MNT_DETACH)?)),
+    guarded("unmount_above", "Detach the mount above it (umount -l /sys)", |_| {
+        Ok(umount2("/sys", MntFlags::MNT_DETACH)?)
+    }),
+    guarded("open_pinned_map", "Open a pinned map to write to it", |arena| {
+        arena.attack("open-pin", [format!("{PINS}/maps/policies")])
+    }),
+    guarded("map_by_number", "Reach the map of the policy by its number and write", |arena| {
+        arena.attack("write-map", NOTHING)
+    }),
+    guarded("program_by_number", "Reach a program by its number", |arena| arena.attack("open-program", NOTHING)),
+    guarded("kill_daemon", "kill -9 of touchmarkd", |_| signal(Signal::SIGKILL)),
+    guarded("stop_daemon", "kill -STOP of touchmarkd", |_| signal(Signal::SIGSTOP)),
+    guarded("trace_daemon", "PTRACE_ATTACH to touchmarkd", |arena| arena.attack("attach-to", [daemon()?.to_string()])),
+    guarded("preload_into_touchmark", "LD_PRELOAD into touchmark itself", preload)
+        .outcome(Outcome::Stopped(rustix::io::Errno::PERM, &[])),
+    guarded("unmount_elsewhere", "Unmount the BPF file system in a mount namespace of one's own", unmount_elsewhere)
+        .outcome(Outcome::Rightful),
+    guarded("own_bpf_map", "Make and write a BPF map of one's own", |arena| arena.attack("own-map", NOTHING))
+        .outcome(Outcome::Rightful),
+];
+
+fn daemon() -> io::Result<i32> {
+    let text = fs::read_to_string("/run/touchmark/touchmarkd.pid")?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+fn signal(signal: Signal) -> io::Result<()> {
+    let pid = Pid::from_raw(daemon()?);
+    kill(pid, signal)?;
+    // Not to leave it stopped for those who come after.
+    if signal == Signal::SIGSTOP {
+        kill(pid, Signal::SIGCONT)?;
+    }
+    Ok(())
+}
+
+/// The library is beside the arena's file system, so that nothing but the dynamic linker refuses it.
+fn preload(arena: &Arena) -> io::Result<()> {
+    arena.with_library()?;
+    let (library, mark) = (Path::new("/var/tmp/touchmark-bypass-library.so"), arena.path("mark"));
+    fs::copy(arena.path("library.so"), library)?;
+    run(Command::new("touchmark").arg("status").env("LD_PRELOAD", library).env("MARK", &mark))?;
+    marked(&mark)
+}
+
+fn unmount_elsewhere(_: &Arena) -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
+    Ok(umount2("/sys/fs/bpf", MntFlags::MNT_DETACH)?)
+}
