@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! File mappings whose memory is never touched through them (`mmap(2)`): what tests and benchmarks of the mmap hook need.
+//! Mappings whose memory is never touched through them (`mmap(2)`): what tests and benchmarks of the mmap hook need.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr::NonNull;
 
 /// What a mapping allows.
@@ -29,12 +29,24 @@ impl Mapping {
     /// # Errors
     /// What `mmap` reports: `EPERM` when a security module refuses, `EINVAL` for a length of 0.
     pub fn new(file: impl AsFd, length: usize, access: Access) -> io::Result<Self> {
+        Self::map(file.as_fd().as_raw_fd(), length, access, 0)
+    }
+
+    /// Maps fresh memory that belongs to no file.
+    ///
+    /// # Errors
+    /// As for [`Mapping::new`].
+    pub fn anonymous(length: usize, access: Access) -> io::Result<Self> {
+        Self::map(-1, length, access, libc::MAP_ANONYMOUS)
+    }
+
+    fn map(descriptor: RawFd, length: usize, access: Access, anonymous: libc::c_int) -> io::Result<Self> {
         let (protection, flags) = match access {
             Access::Read => (libc::PROT_READ, libc::MAP_PRIVATE),
             Access::Execute => (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE),
             Access::SharedWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
         };
-        let descriptor = file.as_fd().as_raw_fd();
+        let flags = flags | anonymous;
         // SAFETY: without MAP_FIXED the kernel chooses a range that nothing else uses.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, descriptor, 0) };
         if start == libc::MAP_FAILED {
@@ -66,6 +78,13 @@ impl Drop for Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_of_no_file_can_be_mapped() {
+        drop(Mapping::anonymous(4096, Access::SharedWrite).expect("map"));
+        Mapping::anonymous(4096, Access::Read).expect("map").make_executable().expect("protect");
+        assert!(Mapping::anonymous(0, Access::Read).is_err(), "no length");
+    }
 
     #[test]
     fn a_program_can_be_mapped_and_made_executable() {

@@ -3,13 +3,16 @@
 //! each trial. On the host it only lists the trials.
 
 mod bypass;
+mod act;
 mod control;
 mod cost;
 mod enforce;
 mod family;
 mod faults;
+mod guard;
 mod init;
 mod report;
+mod rules;
 mod runner;
 mod sanity;
 mod script;
@@ -27,6 +30,8 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("sanity", sanity::TRIALS),
     ("enforce", enforce::TRIALS),
     ("control", control::TRIALS),
+    ("guard", guard::TRIALS),
+    ("rules", rules::TRIALS),
     ("faults", faults::TRIALS),
     ("bypass", bypass::TRIALS),
     ("cost", cost::TRIALS),
@@ -39,6 +44,7 @@ fn main() -> ExitCode {
         ["--list"] => trial::list(MODULES),
         ["trial", name] => return trial::run(MODULES, name),
         ["attempt", name, folder, group] => return bypass::attempt(name, folder, group),
+        ["act", act] => return act::run(act),
         ["on-disk"] => init::second_stage(MODULES),
         [] if std::process::id() == 1 => init::first_stage(),
         _ => {

@@ -69,6 +69,11 @@ impl Site {
         self.keys.path().join("own/cert.pem")
     }
 
+    /// The private key's file.
+    pub(crate) fn key(&self) -> PathBuf {
+        self.keys.path().join("own/key.pem")
+    }
+
     /// Signs a file in the given containers.
     pub(crate) fn sign_in(&self, containers: &str, path: &Path) -> Result<()> {
         self.sign_with(&["--container", containers, text(path)])
@@ -81,8 +86,7 @@ impl Site {
     }
 
     fn sign_with(&self, words: &[&str]) -> Result<()> {
-        let key = self.keys.path().join("own/key.pem");
-        let certificate = self.certificate();
+        let (key, certificate) = (self.key(), self.certificate());
         touchmark_ok(["sign", "--key", text(&key), "--cert", text(&certificate)].iter().chain(words)).map(drop)
     }
 
@@ -94,9 +98,14 @@ impl Site {
         Ok(())
     }
 
+    /// What `--scope` takes for this file system.
+    pub(crate) fn scope(&self) -> String {
+        format!("mount:{}", self.mount.path().display())
+    }
+
     /// Turns enforcement on for this file system.
     pub(crate) fn enforce(&self, options: &[&str]) -> Result<()> {
-        let (certificate, scope) = (self.certificate(), format!("mount:{}", self.mount.path().display()));
+        let (certificate, scope) = (self.certificate(), self.scope());
         touchmark_ok(["enforce", "--cert", text(&certificate), "--scope", &scope].iter().chain(options))?;
         if !kernel_verifies() {
             for path in self.signed.borrow().iter() {
