@@ -13,30 +13,48 @@ static __always_inline bool has_own_name(struct file *file)
 	return bpf_strncmp(name, 9, "touchmark") == 0;
 }
 
+/* The digest of a file that may be out of scope, as it is needed to tell a program's role; NULL: it cannot be had. */
+static __always_inline struct tm_inode *learn_digest(struct file *file)
+{
+	struct tm_inode *state =
+		bpf_inode_storage_get(&inodes, file->f_inode, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct tm_key key = {};
+	__u32 changes;
+
+	if (!state || knows_digest(state))
+		return state;
+	changes = *(volatile __u32 *)&state->changes;
+	if (may_be_written(file->f_inode) || whole_digest(file, &key))
+		return NULL;
+	keep_digest(state, &key, changes);
+	return state;
+}
+
 /*
  * Touchmark's own programs are known by their digest even where nothing is checked. The dynamic linker takes no
  * LD_PRELOAD or LD_AUDIT for them, so that what they may do is theirs alone.
  */
 static __always_inline void recognize_own(struct linux_binprm *bprm)
 {
-	struct file *file = bprm->file;
 	struct tm_inode *state;
-	struct tm_key key = {};
-	__u32 changes;
 
-	if (!has_own_name(file))
+	if (!has_own_name(bprm->file))
 		return;
-	state = bpf_inode_storage_get(&inodes, file->f_inode, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!state)
-		return;
-	if (!knows_digest(state)) {
-		changes = *(volatile __u32 *)&state->changes;
-		if (may_be_written(file->f_inode) || whole_digest(file, &key))
-			return;
-		keep_digest(state, &key, changes);
-	}
-	if (roles_by_key(&state->key) & (TM_ROLE_STEER | TM_ROLE_DAEMON))
+	state = learn_digest(bprm->file);
+	if (state && roles_by_key(&state->key) & (TM_ROLE_STEER | TM_ROLE_DAEMON))
 		bpf_bprm_opts_set(bprm, BPF_F_BPRM_SECUREEXEC);
+}
+
+/* `touchmark enforce` maps the programs that it gives a role. Where nothing is checked, as for a debugger that works
+ * on a scope from outside, they are known by that. */
+static __always_inline void recognize_shown(struct file *file)
+{
+	const struct tm_policy *policy = active_policy();
+
+	if (!policy || policy->mode == TM_MODE_OFF || file_in_scope(policy, file->f_inode))
+		return;
+	if (roles_of_sleepable(bpf_get_current_task_btf()) & TM_ROLE_STEER)
+		learn_digest(file);
 }
 
 /* A tracer that was there before the program could write into it. The kernel asks nobody again at exec. */

@@ -59,6 +59,8 @@ int BPF_PROG(check_mmap, struct file *file, unsigned long requested, unsigned lo
 	/* `protection` is what the mapping gets, READ_IMPLIES_EXEC included. */
 	if (!(protection & PROT_EXEC))
 		return 0;
+	if (file)
+		recognize_shown(file);
 	refused = check_mapping(file, protection, flags);
 	return refused || !file ? refused : check_mapped_interpreter(file);
 }
