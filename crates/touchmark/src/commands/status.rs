@@ -72,7 +72,12 @@ impl Status {
             let of_kind = counters.decisions.iter().filter(|(reason, _)| wanted(reason));
             of_kind.map(|(reason, count)| (reason.word(), *count)).collect()
         };
-        let certificates = State::load(enforcement)?.map_or(Ok(Vec::new()), |state| state.certificates())?;
+        // A state file that somebody replaced hides nothing but itself.
+        let certificates = State::load(enforcement).unwrap_or_else(|error| {
+            eprintln!("touchmark: {error:#}");
+            None
+        });
+        let certificates = certificates.map_or(Ok(Vec::new()), |state| state.certificates())?;
         Ok(Self {
             mode: enforcement.mode()?.to_string(),
             trial_left_seconds: enforcement.trial_left_ns()?.map(|left| Duration::from_nanos(left).as_secs()),
