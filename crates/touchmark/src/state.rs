@@ -26,11 +26,21 @@ const DAEMON_LOCK: &str = "touchmarkd.pid";
 pub(crate) struct State {
     /// The trusted certificates, PEM.
     certificates: Vec<String>,
+    /// Random: no two states are the same, and so no two challenges for an order.
+    #[serde(default)]
+    nonce: String,
 }
 
 impl State {
-    pub(crate) fn new(certificates: &[Certificate]) -> Self {
-        Self { certificates: certificates.iter().map(Certificate::to_pem).collect() }
+    pub(crate) fn new(certificates: &[Certificate]) -> anyhow::Result<Self> {
+        let nonce = fs::read_to_string("/proc/sys/kernel/random/uuid").context("cannot read a random number")?;
+        let certificates = certificates.iter().map(Certificate::to_pem).collect();
+        Ok(Self { certificates, nonce: nonce.trim().to_owned() })
+    }
+
+    /// What tells this state from all others.
+    pub(crate) fn nonce(&self) -> &str {
+        &self.nonce
     }
 
     /// The state in force; `None` if `touchmark enforce` was never run since boot.

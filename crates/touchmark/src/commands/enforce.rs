@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(enforcement) => enforcement,
         None => Enforcement::start(&files::digest(Path::new("/proc/self/exe"))?)?,
     };
-    let prepared = State::new(&certificates).prepare()?;
+    let prepared = State::new(&certificates)?.prepare()?;
     let change = Change { trust, approvals: &approvals, state: prepared.digest };
     let begins = enforcement.mode()? == Mode::Off;
     let serves = daemon::serves()?;

@@ -2,8 +2,9 @@
 //! `touchmark order`: the owner's word for one change of a locked policy.
 //!
 //! A locked policy stays as it is until the machine restarts, even against root, unless a trusted key signs the
-//! challenge: a text that names this boot and the policy in force. With the change there is another policy, so an
-//! order serves once.
+//! challenge: a text that names this boot, the policy in force and the random number of its state. With the change
+//! there is another policy, so an order serves once; the random number holds where enforcement ended and policies are
+//! counted anew.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Step::Challenge => {
             let enforcement = Enforcement::running()?.context("enforcement is off: nothing is locked")?;
             anyhow::ensure!(enforcement.locked()?, "the policy is not locked: `touchmark enforce` needs no order");
-            out.write_all(challenge(&enforcement)?.as_bytes())?;
+            out.write_all(challenge(&enforcement, &state(&enforcement)?)?.as_bytes())?;
         }
         Step::Sign { key, challenge } => {
             let text = read_challenge(challenge)?;
@@ -74,16 +75,21 @@ pub(super) fn require(enforcement: &Enforcement, order: Option<&Path>) -> anyhow
     let order = order.ok_or_else(|| {
         UsageError("the policy is locked: expected --order FILE, found none (see `touchmark order --help`)".to_owned())
     })?;
-    let state = State::load(enforcement)?.context("expected the certificates in force, found none")?;
+    let state = state(enforcement)?;
     let der = fs::read(order).with_context(|| format!("cannot read {}", order.display()))?;
-    cms::verify(&der, &statement(challenge(enforcement)?.as_bytes()), &Trust::new(state.certificates()?))
+    cms::verify(&der, &statement(challenge(enforcement, &state)?.as_bytes()), &Trust::new(state.certificates()?))
         .with_context(|| format!("{} is no order for this policy on this boot", order.display()))?;
     Ok(())
 }
 
-fn challenge(enforcement: &Enforcement) -> anyhow::Result<String> {
+fn state(enforcement: &Enforcement) -> anyhow::Result<State> {
+    State::load(enforcement)?.context("expected the certificates in force, found none")
+}
+
+fn challenge(enforcement: &Enforcement, state: &State) -> anyhow::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").context("cannot read the boot's identity")?;
-    Ok(format!("{FIRST_LINE}\nboot {}\npolicy {}\n", boot.trim(), enforcement.generation()?))
+    let generation = enforcement.generation()?;
+    Ok(format!("{FIRST_LINE}\nboot {}\npolicy {generation} {}\n", boot.trim(), state.nonce()))
 }
 
 const FIRST_LINE: &str = "touchmark order 1";
