@@ -11,7 +11,9 @@ mod family;
 mod faults;
 mod guard;
 mod init;
+mod model;
 mod report;
+mod robust;
 mod rules;
 mod runner;
 mod sanity;
@@ -19,6 +21,7 @@ mod script;
 mod sh;
 mod site;
 mod system;
+mod tiny;
 mod trial;
 
 use std::process::ExitCode;
@@ -32,6 +35,8 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("control", control::TRIALS),
     ("guard", guard::TRIALS),
     ("rules", rules::TRIALS),
+    ("robust", robust::TRIALS),
+    ("model", model::TRIALS),
     ("faults", faults::TRIALS),
     ("bypass", bypass::TRIALS),
     ("cost", cost::TRIALS),
