@@ -23,13 +23,24 @@ pub enum EnforceError {
     },
     /// Programs of another version of Touchmark are pinned.
     #[error(
-        "expected pinned maps of version {expected}, found version {found}; run `touchmark enforce --mode off`, then enforce again"
+        "expected pinned maps of version {expected}, found version {found}; run `touchmark enforce --mode off` of the \
+         version that put them there, or restart the machine"
     )]
     AbiMismatch {
         /// This program's version.
         expected: u32,
         /// The pinned maps'.
         found: u32,
+    },
+    /// The guard is on, and it does not know this program.
+    #[error(
+        "{path} is for the touchmark that put the policy in force, and this is another build; before an upgrade (or \
+         with a copy of the old touchmark and touchmarkd in one folder) run `touchmark enforce --unguarded`, then \
+         `touchmark enforce` of the new one; or restart the machine"
+    )]
+    NotRecognized {
+        /// The pinned map.
+        path: PathBuf,
     },
     /// A map holds something that this version cannot read.
     #[error("expected {expected} in the pinned map {map}, found {found} bytes")]

@@ -53,7 +53,13 @@ pub(crate) fn remove_all() -> Result<(), EnforceError> {
 /// Opens a pinned map of the set that counts.
 pub(crate) fn map(name: &'static str) -> Result<MapHandle, EnforceError> {
     let path = directory().join("maps").join(name);
-    MapHandle::from_pinned_path(&path).map_err(EnforceError::kernel(format!("open {}", path.display())))
+    MapHandle::from_pinned_path(&path).map_err(|error| match error.kind() {
+        // Nothing else keeps root from a pin.
+        libbpf_rs::ErrorKind::PermissionDenied if rustix::process::geteuid().is_root() => {
+            EnforceError::NotRecognized { path }
+        }
+        _ => EnforceError::kernel(format!("open {}", path.display()))(error),
+    })
 }
 
 /// The names pinned in a subfolder of the set that counts.

@@ -88,7 +88,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         enforcement.apply(&policy, &change)?;
     }
     prepared.commit()?;
-    if !args.no_daemon && serves && trust != TrustChange::Keep {
+    // One of another build is not known to the guard any more.
+    if !args.no_daemon && serves && (trust != TrustChange::Keep || daemon::is_outdated()?) {
         daemon::restart()?;
     } else if !args.no_daemon {
         daemon::start()?;

@@ -16,7 +16,7 @@ use touchmark_enforce::admission::{self, Admission};
 use touchmark_enforce::{Enforcement, EventReader};
 use touchmark_sign::certificate::Trust;
 
-pub(crate) use start::{executable, restart, serves, start, stop};
+pub(crate) use start::{executable, is_outdated, restart, serves, start, stop};
 
 use crate::state::{Lock, State};
 

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::log;
-use crate::state;
+use crate::{files, state};
 
 const READY: &str = "ready";
 
@@ -28,6 +28,13 @@ pub(crate) fn executable() -> anyhow::Result<PathBuf> {
 /// Whether a daemon serves.
 pub(crate) fn serves() -> anyhow::Result<bool> {
     Ok(state::daemon_pid()?.is_some())
+}
+
+/// Whether the daemon that serves is another build than the one that belongs to this program.
+pub(crate) fn is_outdated() -> anyhow::Result<bool> {
+    let Some(pid) = state::daemon_pid()? else { return Ok(false) };
+    let serving = PathBuf::from(format!("/proc/{pid}/exe"));
+    Ok(files::digest(&serving)? != files::digest(&executable()?)?)
 }
 
 /// Starts the daemon unless one is serving; returns once it serves.
