@@ -7,13 +7,18 @@ use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rustix::io::Errno;
+
 use crate::sh::{self, Folder};
-use crate::site::{Site, generate_key, refused, runs, status, text, touchmark, touchmark_ok};
+use crate::site::{Site, event_by, generate_key, refused, runs, status, text, touchmark, touchmark_ok};
 use crate::trial::{Trial, trial};
 
 pub(crate) const TRIALS: &[Trial] = &[
-    trial("locked_policy_takes_an_order", &[], locked_policy_takes_an_order),
-    trial("order_does_not_outlive_enforcement", &[], order_does_not_outlive_enforcement),
+    trial("locked_policy_takes_an_order", &[], locked_policy_takes_an_order).seconds(180),
+    trial("order_does_not_outlive_enforcement", &[], order_does_not_outlive_enforcement).seconds(180),
+    trial("root_does_not_end_it_by_hand", &[], root_does_not_end_it_by_hand).seconds(180),
     trial("replaced_state_file_makes_no_other_certificate_count", &[], replaced_state_file),
 ];
 
@@ -91,6 +96,44 @@ fn is_no_order(output: &Output) -> Result<()> {
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn root_does_not_end_it_by_hand() -> Result<()> {
+    const PIN: &str = "/sys/fs/bpf/touchmark/links/check_exec";
+    let (site, signed) = Site::with_running_program()?;
+    let unsigned = site.program("/usr/bin/id", "unsigned")?;
+    let pid = daemon()?;
+    for signal in [Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGTERM, Signal::SIGSEGV] {
+        ensure!(kill(pid, signal) == Err(nix::errno::Errno::EPERM), "{signal}: expected to be refused");
+    }
+    kill(pid, None).context("asking whether the daemon lives")?;
+    let event_of = |hook: &str| -> Result<()> {
+        let found = event_by(|event| event["hook"] == hook && event["reason"] == "guarded")?;
+        ensure!(found["decision"] == "denied", "{found}");
+        Ok(())
+    };
+    event_of("kill")?;
+    sh::expect_errno(fs::remove_file(PIN), Errno::PERM, "removing a pin")?;
+    sh::expect_errno(fs::rename(PIN, format!("{PIN}_")), Errno::PERM, "renaming a pin")?;
+    sh::expect_errno(fs::rename("/sys/fs/bpf/touchmark", "/sys/fs/bpf/other"), Errno::PERM, "renaming the pins")?;
+    event_of("unlink")?;
+    let output = sh::run(["strace", "-o", "/dev/null", "-p", &pid.to_string()])?;
+    ensure!(String::from_utf8_lossy(&output.stderr).contains("not permitted"), "{output:?}");
+    event_of("ptrace")?;
+    runs(&signed)?;
+    refused(&unsigned)?;
+    ensure!(daemon()? == pid, "expected the same daemon");
+    // Who takes the mount table apart, does so with the one of this trial, but the pins are of the machine.
+    let output = sh::run(["umount", "-l", "/sys/fs/bpf"])?;
+    runs(&signed)?;
+    refused(&unsigned)?;
+    ensure!(!output.status.success(), "expected the mount of the pins to stay: {output:?}");
+    event_of("umount")
+}
+
+fn daemon() -> Result<Pid> {
+    let pid = status()?["daemon"].as_i64().and_then(|pid| i32::try_from(pid).ok()).context("no daemon")?;
+    Ok(Pid::from_raw(pid))
 }
 
 fn replaced_state_file() -> Result<()> {

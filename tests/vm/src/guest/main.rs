@@ -23,6 +23,7 @@ mod site;
 mod system;
 mod tiny;
 mod trial;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("guard", guard::TRIALS),
     ("rules", rules::TRIALS),
     ("robust", robust::TRIALS),
+    ("upgrade", upgrade::TRIALS),
     ("model", model::TRIALS),
     ("faults", faults::TRIALS),
     ("bypass", bypass::TRIALS),

@@ -17,11 +17,11 @@ const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
 const STRACE: &str = "/usr/bin/strace";
 
 pub(crate) const TRIALS: &[Trial] = &[
-    trial("jit_exception", &[], jit_exception),
+    trial("jit_exception", &[], jit_exception).seconds(180),
     trial("process_memory_is_not_written", &[], process_memory_is_not_written),
-    trial("program_starts_under_no_tracer", &[Need::File(STRACE)], program_starts_under_no_tracer),
+    trial("program_starts_under_no_tracer", &[Need::File(STRACE)], program_starts_under_no_tracer).seconds(180),
     trial("tracer_does_not_attach", &[Need::File(STRACE)], tracer_does_not_attach),
-    trial("interpreter_is_started_by_scripts_only", &[], interpreter_is_started_by_scripts_only),
+    trial("interpreter_is_started_by_scripts_only", &[], interpreter_is_started_by_scripts_only).seconds(180),
     trial("sealed_file_is_decided_without_being_read", &[Need::KernelFrom(6, 8)], sealed_file),
     trial("file_system_rule", &[], file_system_rule),
 ];

@@ -202,10 +202,16 @@ pub(crate) fn status() -> Result<Value> {
 
 /// Waits for an event about a file; the daemon writes them as they come.
 pub(crate) fn event(path: &Path, reason: &str) -> Result<Value> {
-    soon(&format!("an event `{reason}` for {}", path.display()), || {
+    event_by(|event| event["path"] == text(path) && event["reason"] == reason)
+        .with_context(|| format!("an event `{reason}` for {}", path.display()))
+}
+
+/// Waits for an event; the newest counts.
+pub(crate) fn event_by(wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+    soon("an event", || {
         let log = touchmark_ok(["events", "--json"])?;
         let events = log.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
-        Ok(events.into_iter().rev().find(|event| event["path"] == text(path) && event["reason"] == reason))
+        Ok(events.into_iter().rev().find(|event| wanted(event)))
     })
 }
 
