@@ -6,3 +6,4 @@
 pub mod fsverity;
 pub mod keyring;
 pub mod mapping;
+pub mod secret;

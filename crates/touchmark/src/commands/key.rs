@@ -44,6 +44,8 @@ struct Generate {
     /// Encrypt the key with the passphrase in the first line of this file
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    secrets: keys::SecretArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -60,11 +62,12 @@ fn generate(args: &Generate) -> anyhow::Result<Exit> {
             anyhow::bail!("{} is there already; nothing was changed", path.display());
         }
     }
+    args.secrets.protect();
     let passphrase = args.passphrase_file.as_deref().map(keys::passphrase_from_file).transpose()?;
     let key = PrivateKey::generate(args.algorithm)?;
     let name = args.name.clone().unwrap_or_else(default_name);
     let certificate = Certificate::self_signed(&key, &name)?;
-    let pem = key.to_pem(passphrase.as_ref().map(|passphrase| passphrase.as_slice()))?;
+    let pem = key.to_pem(passphrase.as_deref())?;
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)

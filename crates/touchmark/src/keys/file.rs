@@ -2,19 +2,18 @@
 //! Keys in PEM files.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
 use touchmark_sign::key::{KeyError, PrivateKey};
-use zeroize::Zeroizing;
+use touchmark_sys::secret::Secret;
 
 use super::passphrase;
 use crate::text::printable;
 
 /// The largest key file that is read, in bytes; an RSA-4096 key has some 3,300.
-const KEY_MAX: u64 = 64 * 1024;
+const KEY_MAX: usize = 64 * 1024;
 
 /// Reads a key; an encrypted one with the passphrase from the file, or typed.
 pub(super) fn read(path: &Path, passphrase_file: Option<&Path>) -> anyhow::Result<PrivateKey> {
@@ -26,10 +25,9 @@ pub(super) fn read(path: &Path, passphrase_file: Option<&Path>) -> anyhow::Resul
             printable(path)
         );
     }
-    let mut pem = Zeroizing::new(Vec::with_capacity(8 * 1024));
-    file.take(KEY_MAX).read_to_end(&mut pem).with_context(|| format!("cannot read {}", path.display()))?;
+    let pem = Secret::read_from(file, KEY_MAX).with_context(|| format!("cannot read {}", path.display()))?;
     let given = passphrase_file.map(passphrase::from_file).transpose()?;
-    let outcome = match PrivateKey::from_pem(&pem, given.as_ref().map(|given| given.as_slice())) {
+    let outcome = match PrivateKey::from_pem(&pem, given.as_deref()) {
         Err(KeyError::PassphraseNeeded) => {
             let prompt = format!("Passphrase for {}: ", printable(path));
             let typed = passphrase::ask(&prompt).context("cannot read the passphrase")?.with_context(|| {

@@ -4,6 +4,7 @@
 mod file;
 mod passphrase;
 mod pkcs11;
+mod secrets;
 mod uri;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use touchmark_sign::certificate::Certificate;
 use touchmark_sign::key::Signer;
 
 pub(crate) use passphrase::from_file as passphrase_from_file;
+pub(crate) use secrets::SecretArgs;
 
 /// Which key signs.
 #[derive(Debug, clap::Args)]
@@ -26,11 +28,14 @@ pub(crate) struct KeyArgs {
     /// Read the key's passphrase, or the token's PIN, from the first line of this file
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    secrets: SecretArgs,
 }
 
 impl KeyArgs {
     /// Opens the key and makes sure that the certificate is for it.
     pub(crate) fn open(&self) -> anyhow::Result<(Box<dyn Signer>, Certificate)> {
+        self.secrets.protect();
         let certificate = read_certificate(&self.cert)?;
         let signer: Box<dyn Signer> = if uri::is_uri(&self.key) {
             Box::new(pkcs11::Token::open(&self.key, &certificate, self.passphrase_file.as_deref())?)

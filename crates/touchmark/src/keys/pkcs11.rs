@@ -18,8 +18,8 @@ use touchmark_sign::cms;
 use touchmark_sign::digest::Digest;
 use touchmark_sign::key::{KeyAlgorithm, KeyError, Signer};
 use touchmark_sign::statement::{Kind, Statement};
+use touchmark_sys::secret::Secret;
 use x509_cert::der::{Decode, Encode};
-use zeroize::Zeroizing;
 
 use super::passphrase;
 use super::uri::Pkcs11Uri;
@@ -164,8 +164,8 @@ fn log_in(
     if !info.login_required() {
         return Ok(());
     }
-    let pin: Option<Zeroizing<Vec<u8>>> = if let Some(value) = &uri.pin_value {
-        Some(value.clone())
+    let pin: Option<Secret> = if let Some(value) = &uri.pin_value {
+        Some(Secret::copy_of(value)?)
     } else if let Some(file) = pin_file.or(uri.pin_source.as_deref()) {
         Some(passphrase::from_file(file)?)
     } else if info.protected_authentication_path() {
