@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Events(commands::events::Args),
     /// Show what this kernel offers, what follows, and how to get what is missing
     Doctor(commands::doctor::Args),
+    /// Lock programs in memory, and see what is locked
+    Memlock(commands::memlock::Args),
     /// Write manual pages and shell completions
     #[command(hide = true)]
     Generate(commands::generate::Args),

@@ -34,8 +34,9 @@ fn dependencies_point_one_way() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("touchmark-sign", &[][..]),
         ("touchmark-sys", &[]),
+        ("touchmark-memlock", &["touchmark-sys"]),
         ("touchmark-enforce", &["touchmark-sign", "touchmark-sys"]),
-        ("touchmark", &["touchmark-enforce", "touchmark-sign", "touchmark-sys"]),
+        ("touchmark", &["touchmark-enforce", "touchmark-memlock", "touchmark-sign", "touchmark-sys"]),
         ("touchmark-vm", &["touchmark-sys"]),
         ("touchmark-bench", &["touchmark-vm"]),
     ]);

@@ -10,6 +10,7 @@ pub(crate) mod extract;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod key;
+pub(crate) mod memlock;
 pub(crate) mod order;
 mod policy;
 mod preflight;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Status(args) => status::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Memlock(args) => memlock::run(&args),
         Command::Generate(args) => generate::run(&args),
     }
 }

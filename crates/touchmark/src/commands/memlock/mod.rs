@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `touchmark memlock`: programs kept in memory.
+
+mod status;
+
+use crate::Exit;
+
+/// Arguments of `touchmark memlock`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: MemlockCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum MemlockCommand {
+    /// Show what of a process is locked, and what is really in memory
+    Status(status::Args),
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    match &args.command {
+        MemlockCommand::Status(args) => status::run(args),
+    }
+}
