@@ -6,6 +6,7 @@ mod changes;
 mod find;
 mod mapping;
 mod picture;
+pub mod run;
 mod smaps;
 mod snapshot;
 mod summary;

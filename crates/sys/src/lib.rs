@@ -3,7 +3,11 @@
 //!
 //! The only crate of the workspace with `unsafe` code. Every function here is safe to call; each `unsafe` block says why it is sound.
 
+pub mod capability;
 pub mod fsverity;
 pub mod keyring;
+pub mod launch;
 pub mod mapping;
 pub mod secret;
+#[cfg(target_arch = "x86_64")]
+pub mod trace;

@@ -48,18 +48,10 @@ pub(super) fn machine_can_hibernate() -> bool {
     states.split_whitespace().any(|state| state == "disk")
 }
 
-/// No limit, or the capability to exceed it: bit 14 of the effective set is `CAP_IPC_LOCK`.
+/// No limit, or the capability to exceed it.
 fn may_lock_all() -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the argument is a `struct rlimit` to be filled.
-    if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0 && limit.rlim_cur == libc::RLIM_INFINITY {
-        return true;
-    }
-    // In a user namespace the capability is shown but does not count.
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let first_namespace = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    first_namespace && effective & (1 << 14) != 0
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
+    known && limit.rlim_cur == libc::RLIM_INFINITY || crate::capability::has(crate::capability::IPC_LOCK)
 }
