@@ -347,3 +347,49 @@ fn scripts_are_locked_by_their_interpreter() {
     fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     assert_eq!(stdout(&locked(&[], &[text(&script)])), "0\n");
 }
+
+/// A terminal with a shell in it: types lines and keys, waits for words.
+const TERMINAL: &str = r#"
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ['PS1'] = 'prompt> '
+    os.execvp('bash', ['bash', '--norc', '--noprofile', '-i'])
+seen = ''
+def expect(word):
+    global seen
+    while word not in seen:
+        seen += os.read(terminal, 4096).decode(errors='replace')
+    seen = seen[seen.index(word) + len(word):]
+def send(text):
+    os.write(terminal, text.encode())
+command = sys.argv[1] + sys.argv[2] + """ -c 'print("run" "ning", flush=True); input(); print("re" "sumed", flush=True); input()'\n"""
+expect('prompt> ')
+send(command)
+expect('running')
+send('\x1a')
+expect('Stopped')
+send('fg\n')
+expect('print(')
+send('\n')
+expect('resumed')
+send('\x03')
+expect('prompt> ')
+send('echo code=$?\n')
+expect('code=1')
+expect('30')
+send('exit\n')
+print('good')
+"#;
+
+#[test]
+fn the_terminal_and_its_job_control_work() {
+    let Some(python) = python() else { return skip("no python3") };
+    if run("bash", &["-c", "true"]).is_none() {
+        return skip("no bash");
+    }
+    for wrapper in ["", &format!("{TOUCHMARK} memlock run -- "), &format!("{TOUCHMARK} memlock run --follow -- ")] {
+        let output = run(&python, &["-c", TERMINAL, wrapper, &python]).unwrap();
+        assert_eq!(stdout(&output), "good\n", "{wrapper}: {}", stderr(&output));
+    }
+}

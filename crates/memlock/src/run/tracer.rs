@@ -2,6 +2,7 @@
 //! The helper: stops the program before its first instruction, makes it lock its memory, lets it go. With descendants to
 //! follow it stays, and does the same at each `execve` and each fork.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -39,12 +40,17 @@ impl Task {
     /// Follows the process, which is traced already, until there is nothing left to do.
     pub(super) fn work(&self) {
         let mut started = false;
+        // Processes and threads that were seen, so that going on after a stop is not taken for a birth.
+        let mut known = HashSet::from([self.pid]);
         // It ends when there is no tracee left.
         while let Ok((pid, stop)) = trace::wait(None) {
             // A tracee that was killed meanwhile says so at the next wait.
             let _ = match stop {
                 Stop::Ended if pid == self.pid && !started => return,
-                Stop::Ended => Ok(()),
+                Stop::Ended => {
+                    known.remove(&pid);
+                    Ok(())
+                }
                 Stop::Exec => {
                     let outcome = self.at_exec(pid, !started);
                     if !started && self.follow {
@@ -54,7 +60,7 @@ impl Task {
                     started = true;
                     outcome
                 }
-                Stop::Attached if started => self.at_birth(pid),
+                Stop::Attached if known.insert(pid) => self.at_birth(pid),
                 Stop::Signal(signal) => trace::resume(pid, Resume::Continue, signal),
                 Stop::GroupStop => trace::resume(pid, Resume::Listen, 0),
                 _ => trace::resume(pid, Resume::Continue, 0),
@@ -83,7 +89,7 @@ impl Task {
         self.lock(pid, first, held)
     }
 
-    /// A new process or thread, or one that goes on after a stop. What shares memory that is locked needs nothing.
+    /// A new process or thread. What shares memory that is locked needs nothing.
     fn at_birth(&self, pid: Pid) -> io::Result<()> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let number = |key: &str| {
@@ -104,7 +110,8 @@ impl Task {
             Ok(done) => reason::of_mlockall(i32::try_from(-done.result).unwrap_or(0)),
             Err(Failure::Ended) => return Ok(()),
             Err(Failure::NoInstruction) => "no instruction was found in it that makes a system call".to_owned(),
-            Err(Failure::Trace(error)) => format!("tracing it failed: {error}"),
+            // Its registers may be ours still.
+            Err(Failure::Trace(error)) => return self.refuse(pid, first, &format!("tracing it failed: {error}")),
         };
         if self.best_effort {
             tell(pid, first, &format!("warning: {} runs UNLOCKED: {why}", name(pid)));
