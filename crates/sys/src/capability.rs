@@ -5,6 +5,8 @@
 pub const IPC_LOCK: u32 = 14;
 /// To trace any process, and to let a traced one gain privileges at exec.
 pub const SYS_PTRACE: u32 = 19;
+/// To filter system calls without giving up privileges.
+pub const SYS_ADMIN: u32 = 21;
 /// To raise hard limits.
 pub const SYS_RESOURCE: u32 = 24;
 

@@ -8,6 +8,8 @@ pub mod fsverity;
 pub mod keyring;
 pub mod launch;
 pub mod mapping;
+#[cfg(target_arch = "x86_64")]
+pub mod seccomp;
 pub mod secret;
 #[cfg(target_arch = "x86_64")]
 pub mod trace;

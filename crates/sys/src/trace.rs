@@ -25,6 +25,8 @@ pub enum Stop {
     Fork,
     /// It made a process that borrows its memory (`vfork`).
     Vfork,
+    /// A filter shows a system call that is about to be made.
+    Filtered,
 }
 
 /// How a stopped tracee goes on.
@@ -47,7 +49,7 @@ pub enum Resume {
 pub enum Scope {
     /// `execve` of the process alone.
     Exec,
-    /// `execve`, and all descendants from their birth; if the tracer dies, so do they.
+    /// `execve`, what a filter shows, and all descendants from their birth; if the tracer dies, so do they.
     Descendants,
 }
 
@@ -62,7 +64,7 @@ pub fn seize(pid: Pid, scope: Scope) -> io::Result<()> {
     let mut options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
     if scope == Scope::Descendants {
         options |= libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE;
-        options |= libc::PTRACE_O_EXITKILL;
+        options |= libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL;
     }
     // SAFETY: the request takes numbers.
     outcome(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0_usize, options as usize) })
@@ -97,6 +99,7 @@ fn decode(status: i32) -> Stop {
         0 => Stop::Signal(signal),
         libc::PTRACE_EVENT_EXEC => Stop::Exec,
         libc::PTRACE_EVENT_VFORK => Stop::Vfork,
+        libc::PTRACE_EVENT_SECCOMP => Stop::Filtered,
         libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_CLONE => Stop::Fork,
         libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Stop::GroupStop,
         _ => Stop::Attached,

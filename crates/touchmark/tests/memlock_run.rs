@@ -348,6 +348,49 @@ fn scripts_are_locked_by_their_interpreter() {
     assert_eq!(stdout(&locked(&[], &[text(&script)])), "0\n");
 }
 
+#[test]
+fn locked_memory_can_be_discarded_with_compat() {
+    let program = "\
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def discard(who):
+    room = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    room[0] = 7
+    address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(room)))
+    print(who, [(libc.madvise(address, ctypes.c_size_t(1 << 20), advice), room[0]) for advice in (4, 8)], flush=True)
+discard('itself')
+child = os.fork()
+if child == 0:
+    discard('child')
+    os._exit(0)
+os.waitpid(child, 0)";
+    let Some(python) = python() else { return skip("no python3") };
+    let refused = locked(&["--follow"], &[&python, "-c", program]);
+    assert_eq!(stdout(&refused), "itself [(-1, 7), (-1, 7)]\nchild [(-1, 7), (-1, 7)]\n", "{}", stderr(&refused));
+    for options in [&["--compat"][..], &["--compat", "--follow"]] {
+        let output = locked(options, &[&python, "-c", program]);
+        assert_eq!(stdout(&output), "itself [(0, 0), (0, 0)]\nchild [(0, 0), (0, 0)]\n", "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn node_runs_with_compat_and_says_that_it_needs_it() {
+    if run("node", &["--version"]).is_none() {
+        return skip("no node");
+    }
+    let script = "let a = []; for (let i = 0; i < 3e5; i++) a.push('x' + i); a = null; gc(); \
+                  console.log(/VmLck:\\s+0 kB/.test(require('fs').readFileSync('/proc/self/status')), \
+                  require('child_process').execSync('echo child').toString().trim())";
+    let command = ["node", "--expose-gc", "-e", script];
+    let refused = locked(&[], &command);
+    expect_code(&refused, 3);
+    assert!(stderr(&refused).contains("--compat"), "{}", stderr(&refused));
+    for options in [&["--compat"][..], &["--compat", "--follow"], &["--compat", "--policy", "future"]] {
+        let output = locked(options, &command);
+        assert_eq!(stdout(&output), "false child\n", "{}", stderr(&output));
+    }
+}
+
 /// A terminal with a shell in it: types lines and keys, waits for words.
 const TERMINAL: &str = r#"
 import os, pty, sys

@@ -44,7 +44,7 @@ pub(super) fn elevation_is_lost() -> bool {
 }
 
 /// Why a program cannot be locked, as far as that is known.
-pub(super) fn obstacle(path: &Path, policy: Policy, limit: Option<u64>) -> Option<String> {
+pub(super) fn obstacle(path: &Path, policy: Policy, compat: bool, limit: Option<u64>) -> Option<String> {
     if elevation_is_lost() && is_privileged(path) {
         return Some(
             "it is setuid, setgid or has file capabilities, and would not get its privileges, because it is locked from \
@@ -56,10 +56,10 @@ pub(super) fn obstacle(path: &Path, policy: Policy, limit: Option<u64>) -> Optio
         return Some(reason::no_limit_left());
     }
     let name = path.file_name()?.to_string_lossy().into_owned();
-    if ["node", "nodejs"].contains(&name.as_str()) {
+    if !compat && ["node", "nodejs"].contains(&name.as_str()) {
         return Some(
             "V8 ends itself when it cannot discard memory (madvise MADV_DONTNEED), which the kernel refuses for locked \
-             memory"
+             memory; --compat lets it"
                 .to_owned(),
         );
     }
@@ -157,11 +157,14 @@ mod tests {
     #[test]
     fn a_limit_of_nothing_is_an_obstacle() {
         let shell = locate(OsStr::new("sh")).expect("a shell");
-        assert_eq!(obstacle(&shell, Policy::OnFault, None), None);
-        assert!(obstacle(&shell, Policy::OnFault, Some(0)).is_some_and(|why| why.contains("LimitMEMLOCK=")));
-        assert!(obstacle(Path::new("/usr/bin/node"), Policy::OnFault, None).is_some_and(|why| why.contains("V8")));
+        assert_eq!(obstacle(&shell, Policy::OnFault, false, None), None);
+        assert!(obstacle(&shell, Policy::OnFault, false, Some(0)).is_some_and(|why| why.contains("LimitMEMLOCK=")));
         assert!(
-            obstacle(Path::new("/x/java"), Policy::OnFault, Some(8 << 20)).is_some_and(|why| why.contains("8 MiB"))
+            obstacle(Path::new("/usr/bin/node"), Policy::OnFault, false, None).is_some_and(|why| why.contains("V8"))
+        );
+        assert!(
+            obstacle(Path::new("/x/java"), Policy::OnFault, false, Some(8 << 20))
+                .is_some_and(|why| why.contains("8 MiB"))
         );
     }
 }

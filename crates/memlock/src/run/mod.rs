@@ -34,6 +34,8 @@ pub struct Request {
     pub stack: Option<u64>,
     /// Lock what it starts, and what it forks, too.
     pub follow: bool,
+    /// Let it discard locked memory (`madvise` with MADV_DONTNEED), which the kernel refuses otherwise.
+    pub compat: bool,
     /// Run it unlocked if it cannot be locked.
     pub best_effort: bool,
 }
@@ -55,7 +57,7 @@ pub fn run(request: Request, say: impl Fn(&str)) -> Result<Infallible, RunError>
     if let Some(flags) = policy.flags() {
         let limit = foresee::raise_limit();
         let path = foresee::locate(&program);
-        let known = path.as_ref().and_then(|path| foresee::obstacle(path, policy, limit));
+        let known = path.as_ref().and_then(|path| foresee::obstacle(path, policy, request.compat, limit));
         let locked = match known {
             Some(why) => Err(why),
             None if path.is_some() => start_helper(&request, flags),
@@ -93,6 +95,9 @@ fn start_helper(request: &Request, flags: u64) -> Result<(), String> {
 
     use touchmark_sys::trace;
 
+    if request.compat && !touchmark_sys::seccomp::can_discard_locked() {
+        return Err("--compat needs Linux 5.18, which can discard locked memory".to_owned());
+    }
     let failed = |error: std::io::Error| format!("the helper that locks it cannot be started: {error}");
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     let task = tracer::Task {
@@ -100,6 +105,7 @@ fn start_helper(request: &Request, flags: u64) -> Result<(), String> {
         flags,
         best_effort: request.best_effort,
         follow: request.follow,
+        compat: request.compat,
         no_elevation: foresee::elevation_is_lost(),
     };
     let (mut ours, kept) = UnixStream::pair().map_err(failed)?;
@@ -125,6 +131,8 @@ fn start_helper(request: &Request, flags: u64) -> Result<(), String> {
     trace::allow_tracer(i32::from_ne_bytes(word));
     ours.write_all(&[1]).and_then(|()| ours.read_exact(&mut word)).map_err(failed)?;
     match i32::from_ne_bytes(word) {
+        0 if request.compat => touchmark_sys::seccomp::show_discarding()
+            .map_err(|error| format!("--compat needs a system call filter, which this process may not have: {error}")),
         0 => Ok(()),
         number => Err(reason::of_seize(&std::io::Error::from_raw_os_error(number))),
     }

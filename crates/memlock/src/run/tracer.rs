@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
+use touchmark_sys::seccomp;
 use touchmark_sys::trace::{self, Pid, Resume, Scope, Stop};
 
 use super::inject::{self, Call, Failure};
@@ -25,6 +26,8 @@ pub(super) struct Task {
     pub(super) best_effort: bool,
     /// Whether descendants are locked too.
     pub(super) follow: bool,
+    /// Whether memory that is to be discarded is discarded although it is locked.
+    pub(super) compat: bool,
     /// Whether exec gives a traced process no privileges, and would have without us.
     pub(super) no_elevation: bool,
 }
@@ -34,7 +37,8 @@ const REFUSED: u64 = 3;
 
 impl Task {
     pub(super) fn scope(&self) -> Scope {
-        if self.follow { Scope::Descendants } else { Scope::Exec }
+        // The filter of --compat is inherited, and a process that it stops needs a tracer.
+        if self.follow || self.compat { Scope::Descendants } else { Scope::Exec }
     }
 
     /// Follows the process, which is traced already, until there is nothing left to do.
@@ -53,7 +57,7 @@ impl Task {
                 }
                 Stop::Exec => {
                     let outcome = self.at_exec(pid, !started);
-                    if !started && self.follow {
+                    if !started && self.scope() == Scope::Descendants {
                         // A pipe that the program closes must not stay open for our sake.
                         let _ = File::options().write(true).open("/dev/null").map(rustix::stdio::dup2_stderr);
                     }
@@ -61,6 +65,7 @@ impl Task {
                     outcome
                 }
                 Stop::Attached if known.insert(pid) => self.at_birth(pid),
+                Stop::Filtered => discard_locked(pid),
                 Stop::Signal(signal) => trace::resume(pid, Resume::Continue, signal),
                 Stop::GroupStop => trace::resume(pid, Resume::Listen, 0),
                 _ => trace::resume(pid, Resume::Continue, 0),
@@ -81,6 +86,9 @@ impl Task {
                 _ => {}
             }
         }
+        if !first && !self.follow {
+            return self.go_on(pid, held);
+        }
         if self.no_elevation && would_be_elevated(pid) {
             let why = "it is setuid, setgid or has file capabilities, which a program that is locked from outside does \
                        not get; run it from a root shell, or without memlock";
@@ -96,7 +104,7 @@ impl Task {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
             line.split_whitespace().next()?.parse::<i64>().ok()
         };
-        if number("Tgid:") != Some(i64::from(pid)) || number("VmLck:").is_none_or(|locked| locked > 0) {
+        if !self.follow || number("Tgid:") != Some(i64::from(pid)) || number("VmLck:").is_none_or(|locked| locked > 0) {
             return trace::resume(pid, Resume::Continue, 0);
         }
         self.lock(pid, false, 0)
@@ -121,7 +129,8 @@ impl Task {
     }
 
     fn go_on(&self, pid: Pid, signal: i32) -> io::Result<()> {
-        trace::resume(pid, if self.follow { Resume::Continue } else { Resume::Detach }, signal)
+        let stays = self.scope() == Scope::Descendants;
+        trace::resume(pid, if stays { Resume::Continue } else { Resume::Detach }, signal)
     }
 
     /// Ends a program that must not run: in its own name if that can be had, so that its parent sees an exit code.
@@ -132,6 +141,15 @@ impl Task {
         }
         Ok(())
     }
+}
+
+/// The kernel refuses to discard locked memory, unless it is told that one means it.
+fn discard_locked(pid: Pid) -> io::Result<()> {
+    let mut registers = trace::registers(pid)?;
+    // The third argument, in 64-bit and 32-bit programs.
+    registers.rdx = u64::from(seccomp::DONTNEED_LOCKED);
+    trace::set_registers(pid, &registers)?;
+    trace::resume(pid, Resume::Continue, 0)
 }
 
 /// Whether a program's file asks for privileges.

@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// Lock what the program starts and forks, too
     #[arg(long)]
     follow: bool,
+    /// Let it discard locked memory, which the kernel refuses otherwise: Node and others end themselves without
+    #[arg(long)]
+    compat: bool,
     /// Run it unlocked, with a warning, if it cannot be locked
     #[arg(long)]
     best_effort: bool,
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         choice: args.policy,
         stack: args.stack,
         follow: args.follow,
+        compat: args.compat,
         best_effort: args.best_effort,
     };
     match become_program(request, |text| eprintln!("touchmark: {text}"))? {}
