@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Capabilities that count for the whole machine (`capabilities(7)`), as `/proc` shows them.
 
+use std::sync::OnceLock;
+
 /// To exceed RLIMIT_MEMLOCK.
 pub const IPC_LOCK: u32 = 14;
 /// To trace any process, and to let a traced one gain privileges at exec.
@@ -10,14 +12,19 @@ pub const SYS_ADMIN: u32 = 21;
 /// To raise hard limits.
 pub const SYS_RESOURCE: u32 = 24;
 
-/// Whether this process has the capability, and that in the machine's first user namespace: in another, as in rootless
-/// containers, it is shown but does not count for memory and limits.
+/// Whether this process had the capability when it was first asked, and that in the machine's first user namespace: in
+/// another, as in rootless containers, it is shown but does not count for memory and limits.
 #[must_use]
 pub fn has(number: u32) -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let first_namespace = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    let effective = status("CapEff:").and_then(|hex| u64::from_str_radix(&hex, 16).ok()).unwrap_or(0);
-    first_namespace && effective & (1 << number) != 0
+    /// Each file costs a start some 50 microseconds, and nothing of ours changes its capabilities.
+    static EFFECTIVE: OnceLock<u64> = OnceLock::new();
+    let read = || {
+        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let first_namespace = map.split_whitespace().eq(["0", "0", "4294967295"]);
+        let effective = status("CapEff:").and_then(|hex| u64::from_str_radix(&hex, 16).ok());
+        effective.filter(|_| first_namespace).unwrap_or(0)
+    };
+    EFFECTIVE.get_or_init(read) & (1 << number) != 0
 }
 
 /// Whether exec can give this process no privileges (`PR_SET_NO_NEW_PRIVS`).
