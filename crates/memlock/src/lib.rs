@@ -2,6 +2,7 @@
 //! Memory locking (`mlock(2)`): what a process has locked, in numbers and pictures, and how to lock a program that was
 //! not written for it.
 
+pub mod advise;
 mod changes;
 mod find;
 mod mapping;

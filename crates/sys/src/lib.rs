@@ -13,3 +13,4 @@ pub mod seccomp;
 pub mod secret;
 #[cfg(target_arch = "x86_64")]
 pub mod trace;
+pub mod usage;

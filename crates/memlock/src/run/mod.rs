@@ -14,7 +14,7 @@ mod reason;
 mod tracer;
 
 use std::convert::Infallible;
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -38,6 +38,18 @@ pub struct Request {
     pub compat: bool,
     /// Run it unlocked if it cannot be locked.
     pub best_effort: bool,
+}
+
+/// Whether a program's work is to start others, or to become another: a shell, a script of one, `env`, `nice`.
+#[must_use]
+pub fn starts_others(program: &OsStr) -> bool {
+    foresee::locate(program).as_deref().is_some_and(foresee::starts_others)
+}
+
+/// Whether there is such a program, in `PATH` or where the path says.
+#[must_use]
+pub fn is_program(program: &OsStr) -> bool {
+    foresee::locate(program).is_some()
 }
 
 /// Becomes the program; remarks go to `say`, which is not called afterwards.

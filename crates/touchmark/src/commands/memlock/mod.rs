@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `touchmark memlock`: programs kept in memory.
 
+mod advise;
 mod run;
 mod status;
+mod threads;
 
 use crate::Exit;
 
@@ -17,6 +19,11 @@ pub(crate) struct Args {
 enum MemlockCommand {
     /// Run a program with its memory locked, without changing it
     Run(run::Args),
+    /// Try a program under each policy, and recommend one
+    Advise(advise::Args),
+    /// Make threads, to see how many a second
+    #[command(hide = true)]
+    Threads(threads::Args),
     /// Show what of a process is locked, and what is really in memory
     Status(status::Args),
 }
@@ -24,6 +31,8 @@ enum MemlockCommand {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
         MemlockCommand::Run(args) => run::run(args),
+        MemlockCommand::Advise(args) => advise::run(args),
+        MemlockCommand::Threads(args) => threads::run(args),
         MemlockCommand::Status(args) => status::run(args),
     }
 }
