@@ -4,8 +4,10 @@
 mod files;
 mod kernel;
 mod machine;
+mod memlock;
 mod run;
 mod samples;
+mod svg;
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +39,9 @@ enum What {
     Files,
     /// Decisions in the kernel, in instructions
     Kernel,
-    /// Both
+    /// Locking programs in memory: S1's tables and figures
+    Memlock,
+    /// All of them
     All,
 }
 
@@ -46,10 +50,14 @@ fn main() -> Result<()> {
     fs::create_dir_all(&arguments.out).with_context(|| format!("cannot make {}", arguments.out.display()))?;
     let machine = machine::describe();
     println!("{machine}");
-    if arguments.what != What::Kernel {
+    let wanted = |what| arguments.what == what || arguments.what == What::All;
+    if wanted(What::Files) {
         save(&arguments, "files", &machine, files::measure(arguments.runs, &arguments.out)?)?;
     }
-    if arguments.what != What::Files {
+    if wanted(What::Memlock) {
+        save(&arguments, "memlock", &machine, memlock::measure(arguments.runs, &arguments.out)?)?;
+    }
+    if wanted(What::Kernel) {
         save(&arguments, "kernel", &machine, kernel::measure(&arguments.kernel)?)?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use touchmark_memlock::advise::{
 use touchmark_memlock::run::{Policy, is_program, starts_others};
 use touchmark_memlock::size;
 
-use super::threads;
+use super::work;
 use crate::Exit;
 use crate::text::printable;
 
@@ -147,7 +147,7 @@ fn tried(args: &Args) -> anyhow::Result<Report> {
             policy: policy.word(),
             predicted: predict(policy, &unlocked, seconds, &machine),
             tried: Some(Tried { measured, works, compat: compat[index] && works }),
-            threads_per_second: threads::rate(policy, stack),
+            threads_per_second: work::rate(policy, stack),
         });
     }
     let [Some(none), Some(on_fault), Some(future)] = [0, 1, 2].map(|index: usize| rows[index].tried) else {

@@ -4,7 +4,7 @@
 mod advise;
 mod run;
 mod status;
-mod threads;
+mod work;
 
 use crate::Exit;
 
@@ -21,9 +21,9 @@ enum MemlockCommand {
     Run(run::Args),
     /// Try a program under each policy, and recommend one
     Advise(advise::Args),
-    /// Make threads, to see how many a second
+    /// Do work that shows what locking costs
     #[command(hide = true)]
-    Threads(threads::Args),
+    Work(work::Args),
     /// Show what of a process is locked, and what is really in memory
     Status(status::Args),
 }
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
         MemlockCommand::Run(args) => run::run(args),
         MemlockCommand::Advise(args) => advise::run(args),
-        MemlockCommand::Threads(args) => threads::run(args),
+        MemlockCommand::Work(args) => work::run(args),
         MemlockCommand::Status(args) => status::run(args),
     }
 }
