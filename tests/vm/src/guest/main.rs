@@ -20,6 +20,7 @@ mod sanity;
 mod script;
 mod sh;
 mod site;
+mod swap;
 mod system;
 mod tiny;
 mod trial;
@@ -41,6 +42,7 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("model", model::TRIALS),
     ("faults", faults::TRIALS),
     ("bypass", bypass::TRIALS),
+    ("swap", swap::TRIALS),
     ("cost", cost::TRIALS),
 ];
 
