@@ -56,6 +56,27 @@ fn the_goal_decides_and_a_fragment_applies_it() {
     assert!(fragment.contains("LimitMEMLOCK=infinity") && fragment.contains("-- sleep 0.05\n"), "{fragment}");
 }
 
+/// libvirt's own schema says whether a domain with the fragment in it is one.
+#[test]
+fn libvirt_takes_what_is_written_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (goal, part) in [("stay", "mem-lock=on-fault"), ("deadline", "<locked/>")] {
+        let report = advise(&["--goal", goal, "--for", "libvirt"], &["sleep", "0.05"]);
+        let fragment = report["fragment"].as_str().unwrap();
+        assert!(fragment.contains(part), "{fragment}");
+        let domain = folder.path().join("domain.xml");
+        let text = format!(
+            "<domain type='qemu'><name>x</name><memory unit='MiB'>512</memory><os><type arch='x86_64'>hvm</type></os>\n\
+             {fragment}</domain>\n"
+        );
+        std::fs::write(&domain, text).unwrap();
+        let Some(checked) = run("virt-xml-validate", &[domain.to_str().unwrap(), "domain"]) else {
+            return skip("no virt-xml-validate");
+        };
+        assert!(checked.status.success(), "{}{fragment}", stderr(&checked));
+    }
+}
+
 #[test]
 fn a_program_that_must_discard_memory_is_found_out() {
     if run("node", &["--version"]).is_none() {

@@ -32,16 +32,24 @@ pub fn kubernetes(advice: &Recommendation, command: &[String], resident: u64) ->
     )
 }
 
-/// A part of a domain. libvirt locks the whole guest at once, and needs a limit that QEMU itself fits into as well.
-/// Locking on fault has no setting there: QEMU 10 has one (`-overcommit mem-lock=on-fault`), `touchmark memlock run` as
-/// the emulator works with older ones.
+/// Parts of a domain.
+///
+/// libvirt's own setting locks the whole guest at once, and needs a limit that QEMU itself fits into as well. It has none
+/// for locking on fault; QEMU has one since 10.0, and needs the limit from the service that starts it.
 #[must_use]
-pub fn libvirt(mapped: u64) -> String {
-    let kib = mapped.saturating_mul(ROOM_PERCENT) / 100 / 1024;
-    format!(
-        "<memoryBacking>\n  <locked/>\n</memoryBacking>\n<memtune>\n  <hard_limit unit='KiB'>{kib}</hard_limit>\n\
-         </memtune>\n"
-    )
+pub fn libvirt(advice: &Recommendation, mapped: u64) -> String {
+    if advice.policy == "future" {
+        let kib = mapped.saturating_mul(ROOM_PERCENT) / 100 / 1024;
+        return format!(
+            "<memoryBacking>\n  <locked/>\n</memoryBacking>\n<memtune>\n  <hard_limit unit='KiB'>{kib}</hard_limit>\n\
+             </memtune>\n"
+        );
+    }
+    "<!-- QEMU 10.0 and newer; LimitMEMLOCK=infinity in a drop-in for virtqemud.service or libvirtd.service.\n     Older \
+     QEMU: a script as <emulator> with\n     exec touchmark memlock run (policy onfault) qemu-system-x86_64 \"$@\" -->\n\
+     <qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\n  <qemu:arg value='-overcommit'/>\n  \
+     <qemu:arg value='mem-lock=on-fault'/>\n</qemu:commandline>\n"
+        .to_owned()
 }
 
 fn limit(advice: &Recommendation) -> &'static str {
@@ -104,6 +112,8 @@ mod tests {
         );
         let pod = kubernetes(&advice(), &command, 80 << 20);
         assert!(pod.contains(r#""--", "/usr/bin/x", "a \"b\" $c 5%"]"#) && pod.contains("memory: 100Mi"), "{pod}");
-        assert!(libvirt(1 << 30).contains("<hard_limit unit='KiB'>1310720</hard_limit>"));
+        assert!(libvirt(&advice(), 1 << 30).contains("<hard_limit unit='KiB'>1310720</hard_limit>"));
+        let on_fault = Recommendation { policy: "onfault", ..advice() };
+        assert!(libvirt(&on_fault, 1 << 30).contains("value='mem-lock=on-fault'"));
     }
 }

@@ -161,7 +161,7 @@ fn tried(args: &Args) -> anyhow::Result<Report> {
     let fragment = args.fragment.as_deref().map(|what| match what {
         "systemd" => systemd(&advice, &command, needed.resident),
         "kubernetes" => kubernetes(&advice, &command, needed.resident),
-        _ => libvirt(needed.mapped),
+        _ => libvirt(&advice, needed.mapped),
     });
     Ok(Report { unlocked, policies: rows, recommendation: Some(advice), fragment })
 }
