@@ -189,11 +189,15 @@ impl Bench {
     fn side_by_side(&self, processes: usize, options: &[&str], stack: usize) -> Result<f64> {
         let work = ["threads".to_owned(), stack.to_string()];
         let children: Vec<Child> = (0..processes).map(|_| self.work(options, &work)).collect::<Result<_>>()?;
-        let mut sum = 0.0;
+        let (mut made, mut begin, mut end) = (0.0, f64::INFINITY, 0.0_f64);
         for child in children {
-            sum += finish(child)?["per_second"].as_f64().context("no number")?;
+            let result = finish(child)?;
+            let number = |field: &str| result[field].as_f64().context("no number");
+            made += number("made")?;
+            begin = begin.min(number("begin")?);
+            end = end.max(number("end")?);
         }
-        Ok(sum)
+        Ok(made / (end - begin))
     }
 
     fn work(&self, options: &[&str], work: &[String]) -> Result<Child> {

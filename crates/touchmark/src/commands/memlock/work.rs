@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use procfs::process::Process;
@@ -79,6 +79,8 @@ pub(super) fn rate(policy: Policy, stack: u64) -> Option<f64> {
 }
 
 fn threads(stack: usize) -> anyhow::Result<Value> {
+    // Several of these run side by side: what counts for them together is when the first began and the last ended.
+    let begin = since_epoch();
     let start = Instant::now();
     let mut made = 0_u32;
     while start.elapsed() < TIME {
@@ -88,7 +90,8 @@ fn threads(stack: usize) -> anyhow::Result<Value> {
             .context("cannot make a thread")?;
         made += join(batch);
     }
-    Ok(json!({ "per_second": f64::from(made) / start.elapsed().as_secs_f64() }))
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(json!({ "per_second": f64::from(made) / seconds, "made": made, "begin": begin, "end": begin + seconds }))
 }
 
 fn stacks(count: usize, stack: usize) -> anyhow::Result<Value> {
@@ -145,6 +148,10 @@ fn touch(space: &mut [MaybeUninit<u8>]) -> u128 {
     }
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or(0).into()
+}
+
+fn since_epoch() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 fn join(threads: Vec<JoinHandle<()>>) -> u32 {
