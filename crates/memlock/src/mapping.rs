@@ -64,7 +64,8 @@ impl Mapping {
     /// Whether `next` follows it and differs in nothing but the lock: the kernel would make the two one.
     #[must_use]
     pub fn is_split_from(&self, next: &Self) -> bool {
-        let follows = self.name.is_empty() || self.name.starts_with('[') || self.offset + self.size() == next.offset;
+        let follows =
+            self.name.is_empty() || self.name.starts_with('[') || self.offset.wrapping_add(self.size()) == next.offset;
         self.end == next.start
             && follows
             && self.permissions == next.permissions
