@@ -105,7 +105,7 @@ mod tests {
     fn rules_are_read_by_name_or_number() {
         let rule = |text: &str| text.parse::<FileSystemRule>();
         assert_eq!(rule("nfs=deny"), Ok(FileSystemRule { key: 0x6969, treatment: Treatment::Deny }));
-        assert_eq!(rule("0x1234=hash"), Ok(FileSystemRule { magic: 0x1234, treatment: Treatment::Hash }));
+        assert_eq!(rule("0x1234=hash"), Ok(FileSystemRule { key: 0x1234, treatment: Treatment::Hash }));
         for wrong in ["nfs", "nfs=", "nfs=never", "unheard=deny", "0xzz=deny", "=deny"] {
             assert!(rule(wrong).is_err(), "{wrong}");
         }

@@ -343,6 +343,6 @@ fn core_pattern(arena: &Arena) -> io::Result<()> {
 /// Has a process end so that its core is dumped; it does not end before the helper has.
 fn dump_core(arena: &Arena) -> io::Result<()> {
     let mut child = Command::new(arena.attacker()).arg("wait").spawn()?;
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGSEGV)?;
+    kill(Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?), Signal::SIGSEGV)?;
     child.wait().map(drop)
 }
