@@ -104,6 +104,22 @@ fn a_file_without_section_headers_gets_some() {
     assert_eq!(names, [".shstrtab", ".touchmark"]);
 }
 
+/// The header says that the index of the names is in section 0, and there it is 0: no names.
+#[test]
+fn a_file_without_names_by_section_0_gets_some() {
+    let identity = Identity::new();
+    for (is_64, endian) in [(true, Endianness::Little), (true, Endianness::Big), (false, Endianness::Little)] {
+        let mut original = synthetic(is_64, endian, 2, b"odd");
+        let shstrndx = if is_64 { 62 } else { 50 };
+        original[shstrndx..shstrndx + 2].fill(0xff);
+        let signed = identity.sign(&original).expect("sign");
+        assert!(identity.verifies(&signed));
+        assert_eq!(unsign(&signed), original);
+        let names: Vec<_> = sections_of(&signed).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["", "", "", ".shstrtab", ".touchmark"]);
+    }
+}
+
 #[test]
 fn every_elf_file_of_some_system_folders_comes_back() {
     let identity = Identity::new();
@@ -163,6 +179,9 @@ fn a_broken_frame_is_an_error_and_not_an_unsigned_file() {
         (header, &b"x"[..], "start of .touchmark"),
         (header + 6, &[2], "start of .touchmark"),
         (header + 8, &[0xff; 8], "length of the original"),
+        // Shorter than the ELF header that is to be restored in it.
+        (header + 8, &63_u64.to_le_bytes(), "length of the original"),
+        (header + 8, &[0; 8], "length of the original"),
         (header + 30, &[1], "reserved bytes"),
         (header + 32, &[1], "room for the signature"),
         (header + 36, &[1], "reserved bytes"),
