@@ -10,11 +10,12 @@ use cms::content_info::{CmsVersion, ContentInfo};
 use cms::signed_data::{EncapsulatedContentInfo, SignedData, SignerIdentifier, SignerInfo, SignerInfos};
 use const_oid::ObjectIdentifier;
 use const_oid::db::{rfc5911, rfc5912};
-use der::asn1::{Any, OctetString, SetOfVec};
-use der::{Decode, Encode};
+use der::asn1::{Any, OctetString, SetOfVec, Uint};
+use der::{Decode, Encode, Sequence};
 use spki::AlgorithmIdentifierOwned;
 
 use crate::certificate::{Certificate, Trust};
+use crate::digest::DIGEST_SIZE;
 use crate::key::{KeyAlgorithm, KeyError, Signer};
 use crate::statement::Statement;
 
@@ -117,6 +118,35 @@ pub fn verify<'t>(der: &[u8], statement: &Statement, trust: &'t Trust) -> Result
         .filter(|certificate| Scheme::of(certificate.algorithm()) == info.scheme)
         .find(|certificate| certificate.verifies(&message, &info.value))
         .ok_or_else(|| VerifyError::WrongContent(first.subject()))
+}
+
+/// The name of a signature, by which it can be revoked: what nobody can change without the key, and the kernel finds
+/// quickly. RSA: the last 32 bytes of the value. ECDSA: r, to the right in 32 bytes, of P-384 its last 32 bytes; r and not
+/// s, because (r, n - s) is another valid signature of the same content.
+///
+/// # Errors
+/// It is no signature of ours.
+pub fn signature_id(der: &[u8]) -> Result<[u8; DIGEST_SIZE], CmsError> {
+    let info = SignatureInfo::parse(der)?;
+    let broken = |error: der::Error| CmsError(format!("a signature value that is broken: {error}"));
+    let bytes = match info.scheme {
+        Scheme::Rsa => info.value,
+        Scheme::EcdsaSha256 | Scheme::EcdsaSha384 => {
+            EcdsaValue::from_der(&info.value).map_err(broken)?.r.as_bytes().to_vec()
+        }
+    };
+    let mut id = [0; DIGEST_SIZE];
+    for (target, byte) in id.iter_mut().rev().zip(bytes.iter().rev()) {
+        *target = *byte;
+    }
+    Ok(id)
+}
+
+/// `ECDSA-Sig-Value` (RFC 3279, 2.2.3).
+#[derive(Sequence)]
+struct EcdsaValue {
+    r: Uint,
+    s: Uint,
 }
 
 /// What every signature by an RSA key begins with, up to the value, which has always the same length.
