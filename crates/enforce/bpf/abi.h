@@ -160,6 +160,7 @@ struct tm_key {
 struct tm_approval {
 	__u64 since_ns;		/* CLOCK_BOOTTIME */
 	__u8 signer[TM_DIGEST_SIZE];	/* SHA-256 of the certificate that vouched for it; zeros: unknown */
+	__u8 signature[TM_DIGEST_SIZE];	/* id of the signature by which it did; zeros: unknown */
 };
 
 /* Inode storage. */
@@ -210,7 +211,7 @@ struct tm_event {
 
 _Static_assert(sizeof(struct tm_policy) == 80, "abi");
 _Static_assert(sizeof(struct tm_key) == 36, "abi");
-_Static_assert(sizeof(struct tm_approval) == 40, "abi");
+_Static_assert(sizeof(struct tm_approval) == 72, "abi");
 _Static_assert(sizeof(struct tm_inode) == 64, "abi");
 _Static_assert(sizeof(struct tm_guarded) == 16, "abi");
 _Static_assert(sizeof(struct tm_event) == 104 + TM_PATH_SIZE, "abi");

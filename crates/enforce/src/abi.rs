@@ -62,6 +62,7 @@ pub(crate) struct RawKey {
 pub(crate) struct RawApproval {
     pub(crate) since_ns: u64,
     pub(crate) signer: [u8; 32],
+    pub(crate) signature: [u8; 32],
 }
 
 /// `struct tm_inode`.
@@ -111,7 +112,7 @@ pub(crate) struct RawEvent {
 
 const _: () = assert!(size_of::<RawPolicy>() == 80);
 const _: () = assert!(size_of::<RawKey>() == 36);
-const _: () = assert!(size_of::<RawApproval>() == 40);
+const _: () = assert!(size_of::<RawApproval>() == 72);
 const _: () = assert!(size_of::<RawInode>() == 64);
 const _: () = assert!(size_of::<RawGuarded>() == 16);
 const _: () = assert!(size_of::<RawEvent>() == 104 + PATH_SIZE);

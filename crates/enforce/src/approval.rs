@@ -16,6 +16,8 @@ pub struct Approval {
     pub digest: Digest,
     /// SHA-256 of the certificate whose signature vouches for it: if it is revoked, the approval falls.
     pub signer: Option<Digest>,
+    /// The id of that signature: if it is revoked, the approval falls as well.
+    pub signature: Option<[u8; 32]>,
 }
 
 /// What may not run any more.
@@ -43,11 +45,22 @@ pub struct Revocations {
 impl Approval {
     pub(crate) fn to_raw(self) -> (RawKey, RawApproval) {
         let signer = self.signer.map_or([0; 32], |signer| bytes(&signer));
-        (key(self.kind, &self.digest), RawApproval { since_ns: boot_time_ns(), signer })
+        (
+            key(self.kind, &self.digest),
+            RawApproval { since_ns: boot_time_ns(), signer, signature: self.signature.unwrap_or_default() },
+        )
     }
 }
 
 impl Revoked {
+    /// The id, if this is a signature.
+    pub(crate) fn signature(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::Signature(id) => Some(*id),
+            Self::File(_) | Self::FsVerity(_) => None,
+        }
+    }
+
     pub(crate) fn to_raw(self) -> RawKey {
         match self {
             Self::File(digest) => key(Kind::File, &digest),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The handle on the pinned programs and maps.
 
+use std::collections::HashSet;
+
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use touchmark_sign::certificate::Certificate;
 use touchmark_sign::digest::Digest;
@@ -9,7 +11,7 @@ use touchmark_sys::keyring::KeySerial;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::abi::{ABI_VERSION, Mode, RawApproval, RawPolicy, Role, flag};
-use crate::approval::{self, Approval, Revocations};
+use crate::approval::{self, Approval, Revocations, Revoked};
 use crate::counters::Counters;
 use crate::policy::{Completion, Policy, boot_time_ns, next_generation};
 use crate::{EnforceError, filesystems, guard, keyring, object, pins, probe, table};
@@ -118,7 +120,8 @@ impl Enforcement {
         })
     }
 
-    /// Puts a revocation list in force: all cached verdicts fall, and approvals by revoked certificates. `state` is as
+    /// Puts a revocation list in force: all cached verdicts fall, and approvals by revoked certificates and
+    /// signatures. `state` is as
     /// in [`Change`]. A list cannot make anything run that did not.
     ///
     /// # Errors
@@ -133,7 +136,9 @@ impl Enforcement {
             let entries: Vec<_> =
                 list.entries.iter().map(|entry| (entry.to_raw().as_bytes().to_vec(), now.clone())).collect();
             table::replace(&self.revoked, &entries)?;
-            table::remove(&self.approved, |key| self.vouched_by(key, &list.certificates))?;
+            let certificates = list.certificates.iter().map(approval::bytes).collect();
+            let signatures = list.entries.iter().filter_map(Revoked::signature).collect();
+            table::remove(&self.approved, |key| self.vouched_by(key, &certificates, &signatures))?;
             let state = approval::bytes(&state);
             self.write_policy(&RawPolicy { generation, keyring, revocations: list.version, state, ..old })
         })
@@ -282,11 +287,12 @@ impl Enforcement {
         changed
     }
 
-    /// Whether the approval under this key was given by the word of one of the certificates.
-    fn vouched_by(&self, key: &[u8], certificates: &[Digest]) -> bool {
+    /// Whether what is approved under this key was so by one of these certificates and signatures.
+    fn vouched_by(&self, key: &[u8], certificates: &HashSet<[u8; 32]>, signatures: &HashSet<[u8; 32]>) -> bool {
         let value = self.approved.lookup(key, MapFlags::ANY).ok().flatten();
         let approval = value.and_then(|value| RawApproval::read_from_bytes(&value).ok());
-        approval.is_some_and(|approval| certificates.iter().any(|known| approval::bytes(known) == approval.signer))
+        approval
+            .is_some_and(|approval| certificates.contains(&approval.signer) || signatures.contains(&approval.signature))
     }
 }
 

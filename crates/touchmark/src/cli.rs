@@ -35,6 +35,10 @@ pub(crate) enum Command {
     Order(commands::order::Args),
     /// Approve files by their embedded or detached signature
     Admit(commands::admit::Args),
+    /// Take back what was signed or approved
+    Revoke(commands::revoke::Args),
+    /// Show what is revoked
+    Revoked(commands::revoked::Args),
     /// Show mode, counts and memory of enforcement
     Status(commands::status::Args),
     /// Show what was decided, and why

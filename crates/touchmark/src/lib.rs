@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command line tool and the daemon, as a library: arguments, configuration, output, wiring.
 
+mod authority;
 pub mod cli;
 mod commands;
 pub mod daemon;
@@ -9,6 +10,7 @@ mod files;
 mod keys;
 mod progress;
 mod report;
+mod revocations;
 mod state;
 mod stop;
 mod text;

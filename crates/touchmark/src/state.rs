@@ -62,6 +62,11 @@ impl State {
         Ok(Some(toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?))
     }
 
+    /// The state in force, which must be there.
+    pub(crate) fn in_force(enforcement: &Enforcement) -> anyhow::Result<Self> {
+        Self::load(enforcement)?.context("no certificates are in force; run `touchmark enforce --cert CERT`")
+    }
+
     /// Writes the state beside the one in force; returns what its SHA-256 is, for the kernel's side.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
         let fresh = path("state.toml.new");

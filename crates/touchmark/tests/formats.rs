@@ -11,7 +11,8 @@ use tempfile::TempDir;
 fn blocks() -> Vec<String> {
     let document =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats.md")).expect("read");
-    let block = |part: &str| part.split("```").next().unwrap_or_default().replace("FILE", "program");
+    let block =
+        |part: &str| part.split("```").next().unwrap_or_default().replace("FILE", "program").replace("LIST", "list");
     document.split("```sh\n").skip(1).map(block).collect()
 }
 
@@ -31,7 +32,7 @@ fn touchmark(folder: &Path, words: &[&str]) {
 
 #[test]
 fn the_documents_commands_check_a_signature() {
-    let [xattr, embedded] = &blocks()[..] else { panic!("expected two blocks of commands") };
+    let [xattr, embedded, _] = &blocks()[..] else { panic!("expected three blocks of commands") };
     let verify: String = xattr.lines().skip(2).map(|line| format!("{line}\n")).collect();
     assert!(verify.starts_with("openssl cms -verify"), "{verify}");
 
@@ -50,3 +51,27 @@ fn the_documents_commands_check_a_signature() {
         assert!(!succeeds(folder.path(), &script), "{container}: a changed file passed");
     }
 }
+
+#[test]
+fn the_documents_commands_check_a_revocation_list() {
+    let [.., script] = &blocks()[..] else { panic!("expected blocks of commands") };
+    for algorithm in ["rsa2048", "ecdsa-p384"] {
+        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder where cargo builds");
+        touchmark(folder.path(), &["key", "generate", "--algorithm", algorithm, "--out", "."]);
+        let digest = "0123456789abcdef".repeat(4);
+        touchmark(
+            folder.path(),
+            &[&["revoke", "--digest", &digest, "--reason", "grün\nand \\", "--out", "list"][..], &SIGNED].concat(),
+        );
+        // P-384 signs with SHA-384, which the same command takes.
+        assert!(succeeds(folder.path(), script), "{algorithm}");
+        let list = folder.path().join("list");
+        let text = fs::read_to_string(&list).expect("read");
+        fs::write(&list, text.replace("version 1", "version 2")).expect("write");
+        assert!(!succeeds(folder.path(), script), "{algorithm}: a changed list passed");
+        let entries = fs::read_to_string(folder.path().join("entries")).expect("read");
+        assert!(entries.lines().nth(3).is_some_and(|line| line.ends_with(" reason grün\\u{a}and \\\\")), "{entries}");
+    }
+}
+
+const SIGNED: [&str; 4] = ["--key", "key.pem", "--cert", "cert.pem"];

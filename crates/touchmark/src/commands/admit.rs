@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use touchmark_enforce::Enforcement;
-use touchmark_sign::certificate::Trust;
 
 use crate::state::State;
-use crate::{Exit, files, text};
+use crate::{Exit, files, revocations, text};
 
 /// Arguments of `touchmark admit`.
 #[derive(Debug, clap::Args)]
@@ -28,13 +27,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let enforcement = Enforcement::running()?
         .context("enforcement is not loaded; run `touchmark enforce --cert CERT --mode permissive` first")?;
-    let state =
-        State::load(&enforcement)?.context("no certificates are in force; run `touchmark enforce --cert CERT`")?;
-    let trust = Trust::new(state.certificates()?);
+    let state = State::in_force(&enforcement)?;
+    let authority = revocations::in_force(state.certificates()?, Some(&enforcement))?;
 
     let (mut approved, mut refused) = (0_u64, 0_u64);
     for found in files::walk_all(&args.paths, args.recursive) {
-        let outcome = found.and_then(|path| files::check_path(&path, &trust)?.approval(&trust));
+        let outcome = found.and_then(|path| {
+            files::check_path(&path, &authority)?.approval(&authority).with_context(|| path.display().to_string())
+        });
         match outcome {
             Ok(approval) => {
                 enforcement.approve(&approval)?;

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use touchmark_enforce::{Change, Enforcement, Mode, Policy, TrustChange};
 use touchmark_sign::certificate::Certificate;
+use touchmark_sign::digest::Digest;
 
 use super::policy::{self, PolicyArgs};
 use super::{order, preflight};
+use crate::authority::Authority;
 use crate::exit::UsageError;
 use crate::state::{Lock, State};
-use crate::{Exit, daemon, files, keys};
+use crate::{Exit, daemon, files, keys, revocations};
 
 /// Arguments of `touchmark enforce`.
 #[derive(Debug, clap::Args)]
@@ -70,14 +72,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let policy = args.policy.resolve(mode)?;
     let in_force = in_force(running.as_ref())?;
     let certificates = certificates(args, in_force.as_deref())?;
-    let trust = trust_change(in_force.as_deref(), &certificates);
+    // What is on the revocation list is not put in force; the list must be by one of the others.
+    let authority = revocations::in_force(certificates.clone(), running.as_ref())?;
+    let in_force = in_force.map(|certificates| authority.with(certificates));
+    let in_force = in_force.as_ref().map(Authority::certificates);
+    let trust = trust_change(in_force, authority.certificates());
     let approvals =
-        if mode == Mode::Enforce && !args.force { preflight::check(&policy.scope, &certificates)? } else { Vec::new() };
+        if mode == Mode::Enforce && !args.force { preflight::check(&policy.scope, &authority)? } else { Vec::new() };
     let enforcement = match running {
         Some(enforcement) => enforcement,
         None => Enforcement::start(&files::digest(Path::new("/proc/self/exe"))?)?,
     };
     let prepared = State::new(&certificates)?.prepare()?;
+    let news = tell_revocations(&enforcement, &authority, in_force, prepared.digest)?;
     let change = Change { trust, approvals: &approvals, state: prepared.digest };
     let begins = enforcement.mode()? == Mode::Off;
     let serves = daemon::serves()?;
@@ -89,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     prepared.commit()?;
     // One of another build is not known to the guard any more.
-    if !args.no_daemon && serves && (trust != TrustChange::Keep || daemon::is_outdated()?) {
+    if !args.no_daemon && serves && (news || trust != TrustChange::Keep || daemon::is_outdated()?) {
         daemon::restart()?;
     } else if !args.no_daemon {
         daemon::start()?;
@@ -99,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     policy::introduce(&args.policy);
     if !args.quiet {
-        report(&policy, &certificates, &enforcement)?;
+        report(&policy, &authority, &enforcement)?;
     }
     Ok(Exit::Success)
 }
@@ -114,7 +121,23 @@ fn turn_off(running: Option<Enforcement>, quiet: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The certificates that count now. If their record was tampered with, others must be given.
+/// Hands the list to the kernel unless it has it; says whether it was news. Nothing is approved before that.
+fn tell_revocations(
+    enforcement: &Enforcement,
+    authority: &Authority,
+    in_force: Option<&[Certificate]>,
+    state: Digest,
+) -> anyhow::Result<bool> {
+    let Some(list) = authority.list().filter(|list| enforcement.revocation_version().ok() != Some(list.version)) else {
+        return Ok(false);
+    };
+    // A list that was stored, but did not reach the kernel: then neither did the end of its certificates.
+    let trust = in_force.map_or(TrustChange::Keep, TrustChange::Extend);
+    enforcement.revoke(&revocations::for_kernel(list), trust, state)?;
+    Ok(true)
+}
+
+/// The certificates that were named when enforcement began or was changed. If their record was tampered with, others must be given.
 fn in_force(running: Option<&Enforcement>) -> anyhow::Result<Option<Vec<Certificate>>> {
     let Some(enforcement) = running else { return Ok(None) };
     match State::load(enforcement) {
@@ -146,8 +169,11 @@ fn trust_change<'a>(in_force: Option<&[Certificate]>, wanted: &'a [Certificate])
     }
 }
 
-fn report(policy: &Policy, certificates: &[Certificate], enforcement: &Enforcement) -> anyhow::Result<()> {
-    println!("mode {}, scope {}, {} certificate(s)", policy.mode, policy.scope, certificates.len());
+fn report(policy: &Policy, authority: &Authority, enforcement: &Enforcement) -> anyhow::Result<()> {
+    println!("mode {}, scope {}, {} certificate(s)", policy.mode, policy.scope, authority.certificates().len());
+    if let Some(list) = authority.list() {
+        println!("revocation list version {}, {} entries", list.version, list.entries.len());
+    }
     if let Some(trial) = policy.trial {
         println!("permissive again in {}", humantime::format_duration(trial));
     }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde::Serialize;
-use touchmark_sign::cms::SignatureInfo;
+use touchmark_sign::cms::{SignatureInfo, signature_id};
+use touchmark_sign::digest::Digest;
 use touchmark_sign::statement::{Kind, Statement};
 
 use crate::Exit;
@@ -64,6 +65,9 @@ struct Line {
     issuer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     serial: Option<String>,
+    /// By which the signature can be revoked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -102,9 +106,13 @@ fn describe(container: Container, outcome: &Result<Signature, String>) -> Line {
         ..line
     };
     match SignatureInfo::parse(&signature.der) {
-        Ok(info) => {
-            Line { algorithm: Some(info.algorithm()), issuer: Some(info.issuer()), serial: Some(info.serial()), ..line }
-        }
+        Ok(info) => Line {
+            algorithm: Some(info.algorithm()),
+            issuer: Some(info.issuer()),
+            serial: Some(info.serial()),
+            id: signature_id(&signature.der).ok().map(|id| Digest::from(id).to_string()),
+            ..line
+        },
         Err(error) => Line { error: Some(error.to_string()), ..line },
     }
 }
@@ -134,6 +142,7 @@ impl Inspection {
             let texts = [
                 ("issuer", line.issuer.as_deref()),
                 ("serial", line.serial.as_deref()),
+                ("id", line.id.as_deref()),
                 ("algorithm", line.algorithm),
                 ("statement", line.kind),
                 ("digest", line.digest.as_deref()),

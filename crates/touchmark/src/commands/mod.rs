@@ -14,6 +14,9 @@ pub(crate) mod memlock;
 pub(crate) mod order;
 mod policy;
 mod preflight;
+pub(crate) mod revoke;
+mod revoke_targets;
+pub(crate) mod revoked;
 pub(crate) mod sign;
 pub(crate) mod status;
 mod targets;
@@ -35,6 +38,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Enforce(args) => enforce::run(&args),
         Command::Order(args) => order::run(&args),
         Command::Admit(args) => admit::run(&args),
+        Command::Revoke(args) => revoke::run(&args),
+        Command::Revoked(args) => revoked::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Doctor(args) => doctor::run(&args),

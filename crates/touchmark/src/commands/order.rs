@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use touchmark_enforce::Enforcement;
-use touchmark_sign::certificate::Trust;
 use touchmark_sign::cms;
 use touchmark_sign::digest::{Digest, Hasher};
 use touchmark_sign::statement::{Kind, Statement};
@@ -20,6 +19,7 @@ use touchmark_sign::statement::{Kind, Statement};
 use crate::Exit;
 use crate::exit::UsageError;
 use crate::keys::KeyArgs;
+use crate::revocations;
 use crate::state::State;
 
 /// The longest challenge, in bytes; ours have about a hundred.
@@ -76,8 +76,11 @@ pub(super) fn require(enforcement: &Enforcement, order: Option<&Path>) -> anyhow
         UsageError("the policy is locked: expected --order FILE, found none (see `touchmark order --help`)".to_owned())
     })?;
     let state = state(enforcement)?;
+    // A revoked certificate orders nothing.
+    let authority = revocations::in_force(state.certificates()?, Some(enforcement))?;
     let der = fs::read(order).with_context(|| format!("cannot read {}", order.display()))?;
-    cms::verify(&der, &statement(challenge(enforcement, &state)?.as_bytes()), &Trust::new(state.certificates()?))
+    authority
+        .verify(&der, &statement(challenge(enforcement, &state)?.as_bytes()))
         .with_context(|| format!("{} is no order for this policy on this boot", order.display()))?;
     Ok(())
 }

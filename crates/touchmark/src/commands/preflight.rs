@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use procfs::process::{MMPermissions, MMapPath, Process};
 use touchmark_enforce::{Approval, Scope, probe};
-use touchmark_sign::certificate::{Certificate, Trust};
 
+use crate::authority::Authority;
 use crate::files::container::Container;
 use crate::{daemon, files, text};
 
@@ -24,13 +24,12 @@ const NAMED: usize = 10;
 
 /// Fails if something that runs now, or is needed to get back in, would be refused. Returns what to approve:
 /// files that are signed, but not in a way that the kernel checks by itself.
-pub(super) fn check(scope: &Scope, certificates: &[Certificate]) -> anyhow::Result<Vec<Approval>> {
-    let trust = Trust::new(certificates.to_vec());
+pub(super) fn check(scope: &Scope, authority: &Authority) -> anyhow::Result<Vec<Approval>> {
     let kernel_verifies = probe::verifies_signatures();
     let mut refused = Vec::new();
     let mut approvals = Vec::new();
     for path in candidates(scope)? {
-        match files::check_path(&path, &trust).and_then(|checked| Ok((checked.approval(&trust)?, checked))) {
+        match files::check_path(&path, authority).and_then(|checked| Ok((checked.approval(authority)?, checked))) {
             Ok((_, checked)) if kernel_verifies && checked.holds(Container::Xattr) == Some(true) => {}
             Ok((approval, _)) => approvals.push(approval),
             Err(_) => refused.push(path),

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 use touchmark_enforce::{Enforcement, Mode, Reason, Usage};
+use touchmark_sign::certificate::{Certificate, Trust};
 
-use crate::Exit;
+use crate::authority::Authority;
 use crate::state::{self, State};
+use crate::text::printable;
+use crate::{Exit, revocations};
 
 /// Arguments of `touchmark status`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +35,12 @@ struct Status {
     /// Whether the kernel checks xattr signatures by itself.
     kernel_checks_signatures: bool,
     approved_digests: usize,
+    /// The revocation list in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revocations: Option<List>,
+    /// Why the list on disk cannot be the one in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revocation_problem: Option<String>,
     hits: u64,
     hashes: u64,
     /// Decisions after a check, by reason.
@@ -51,6 +60,12 @@ struct Status {
     /// Kernel memory in bytes, by name.
     programs: BTreeMap<String, u64>,
     maps: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct List {
+    version: u64,
+    entries: usize,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -78,13 +93,19 @@ impl Status {
             None
         });
         let certificates = certificates.map_or(Ok(Vec::new()), |state| state.certificates())?;
+        let (authority, revocation_problem) = match revocations::in_force(certificates.clone(), Some(enforcement)) {
+            Ok(authority) => (authority, None),
+            Err(error) => (Authority::new(Trust::new(certificates), None), Some(format!("{error:#}"))),
+        };
         Ok(Self {
             mode: enforcement.mode()?.to_string(),
             trial_left_seconds: enforcement.trial_left_ns()?.map(|left| Duration::from_nanos(left).as_secs()),
             daemon: state::daemon_pid()?,
-            certificates: certificates.iter().map(|certificate| certificate.subject()).collect(),
+            certificates: authority.certificates().iter().map(Certificate::subject).collect(),
             kernel_checks_signatures: enforcement.verifies_signatures()?,
             approved_digests: enforcement.approved_count(),
+            revocations: authority.list().map(|list| List { version: list.version, entries: list.entries.len() }),
+            revocation_problem,
             hits: counters
                 .decisions
                 .iter()
@@ -131,6 +152,12 @@ impl Status {
             if self.kernel_checks_signatures { "in the kernel" } else { "by `touchmark admit` and the daemon only" }
         )?;
         writeln!(out, "approved     {} digests", self.approved_digests)?;
+        if let Some(List { version, entries }) = self.revocations {
+            writeln!(out, "revoked      {entries} (list version {version}; `touchmark revoked` shows them)")?;
+        }
+        if let Some(problem) = &self.revocation_problem {
+            writeln!(out, "revoked      what the kernel knows; on disk: {}", printable(problem))?;
+        }
         writeln!(out, "hits         {} (verdict known)", self.hits)?;
         writeln!(out, "hashes       {}, and {} digests of sealed files", self.hashes, self.sealed)?;
         print_counts(out, "allowed", &self.allowed)?;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use touchmark_sign::certificate::Trust;
 
 use super::targets::Targets;
+use crate::authority::Authority;
 use crate::files::check::{Checked, Status, check};
 use crate::files::container::Container;
 use crate::files::scan::{BUFFER, ScanError};
@@ -17,20 +18,23 @@ use crate::progress::Progress;
 use crate::report::{self, Lines};
 use crate::stop::Stop;
 use crate::text::PathText;
-use crate::{Exit, keys};
+use crate::{Exit, keys, revocations};
 
 /// Arguments of `touchmark verify`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A file is valid if it has a signature and every signature it has holds: the one inside it (ELF), the one in its \
-attribute user.touchmark, the one in FILE.touchmark beside it. Only what is not valid is named; --verbose names all. \
+attribute user.touchmark, the one in FILE.touchmark beside it; and if nothing of it is revoked. Only what is not valid is named; --verbose names all. \
 In folders, FIFOs, sockets and devices are left alone.
 
-Exit codes: 0 all valid; 1 something is unsigned, invalid or unreadable; 2 wrong usage; 3 could not do it.")]
+Exit codes: 0 all valid; 1 something is unsigned, invalid, revoked or unreadable; 2 wrong usage; 3 could not do it.")]
 pub(crate) struct Args {
     /// Trust signatures by this certificate (PEM, may hold several)
     #[arg(long, value_name = "FILE", required = true)]
     cert: Vec<PathBuf>,
+    /// Respect this revocation list, signed by one of the certificates [default: this machine's, if so signed]
+    #[arg(long, value_name = "FILE")]
+    revocations: Option<PathBuf>,
     /// Name the valid files, too
     #[arg(short, long)]
     verbose: bool,
@@ -67,12 +71,14 @@ struct Counts {
     valid: u64,
     unsigned: u64,
     invalid: u64,
+    revoked: u64,
     errors: u64,
     skipped: u64,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let trust = Trust::new(keys::read_certificates(&args.cert)?);
+    let authority =
+        revocations::for_verification(Trust::new(keys::read_certificates(&args.cert)?), args.revocations.as_deref())?;
     let selection = args.targets.selection(false)?;
     let stop = Stop::on_signals()?;
     files::raise_open_files();
@@ -81,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let found = selection.walk().take_while(|_| !stop.is_set());
     let look = |buffer: &mut Vec<u8>, found| match found {
         Found::File(place) => {
-            let outcome = check(&place, &trust, buffer, &stop);
+            let outcome = check(&place, &authority, buffer, &stop);
             Some((place.path(), outcome))
         }
         Found::Skipped(..) => None,
@@ -96,20 +102,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         *counts.of(status) += 1;
         lines.progress.add(outcome.as_ref().map_or(0, |checked| checked.size));
         if status != Status::Valid || args.verbose || args.targets.json {
-            Line::new(&path, &outcome, &trust).write(&path, &mut lines)?;
+            Line::new(&path, &outcome, &authority).write(&path, &mut lines)?;
         }
         Ok(())
     };
     ordered::run(args.targets.jobs(), found, || vec![0; BUFFER], look, tell)?;
     stop.check()?;
     lines.end(&counts.summary())?;
-    Ok(if counts.unsigned + counts.invalid + counts.errors == 0 { Exit::Success } else { Exit::Findings })
+    Ok(if counts.unsigned + counts.invalid + counts.revoked + counts.errors == 0 {
+        Exit::Success
+    } else {
+        Exit::Findings
+    })
 }
 
 impl Line {
-    fn new(path: &Path, outcome: &Result<Checked, ScanError>, trust: &Trust) -> Self {
+    fn new(path: &Path, outcome: &Result<Checked, ScanError>, authority: &Authority) -> Self {
         match outcome {
-            Ok(checked) => Self::of_file(path, checked, trust),
+            Ok(checked) => Self::of_file(path, checked, authority),
             Err(error) => Self {
                 path: PathText::new(path),
                 status: Status::Error,
@@ -121,15 +131,15 @@ impl Line {
         }
     }
 
-    fn of_file(path: &Path, checked: &Checked, trust: &Trust) -> Self {
+    fn of_file(path: &Path, checked: &Checked, authority: &Authority) -> Self {
         let containers: Vec<_> = checked
             .findings
             .iter()
             .map(|finding| ContainerLine {
                 container: finding.container,
-                status: if finding.outcome.is_ok() { Status::Valid } else { Status::Invalid },
+                status: finding.status(),
                 reason: finding.outcome.as_ref().err().map(ToString::to_string),
-                signer: finding.outcome.as_ref().ok().map(|signer| signer.name(trust)),
+                signer: finding.outcome.as_ref().ok().map(|signer| signer.name(authority)),
             })
             .collect();
         let names: Vec<_> = containers.iter().map(|line| line.container.to_string()).collect();
@@ -155,6 +165,8 @@ impl Line {
             }
             Status::Unsigned => "unsigned".to_owned(),
             Status::Invalid => format!("invalid: {reason}"),
+            // The reason begins with the same word, or with the container.
+            Status::Revoked => format!("revoked: {}", reason.strip_prefix("revoked: ").unwrap_or(reason)),
             Status::Error => format!("error: {reason}"),
         };
         lines.line(path, &text)
@@ -167,17 +179,22 @@ impl Counts {
             Status::Valid => &mut self.valid,
             Status::Unsigned => &mut self.unsigned,
             Status::Invalid => &mut self.invalid,
+            Status::Revoked => &mut self.revoked,
             Status::Error => &mut self.errors,
         }
     }
 
     fn summary(&self) -> String {
-        let Self { valid, unsigned, invalid, errors, skipped } = self;
-        let total = report::files(valid + unsigned + invalid + errors);
+        let Self { valid, unsigned, invalid, revoked, errors, skipped } = self;
+        let total = report::files(valid + unsigned + invalid + revoked + errors);
         let mut text = format!("{total}: {valid} valid");
-        for (number, word) in
-            [(unsigned, "unsigned"), (invalid, "invalid"), (errors, "not readable"), (skipped, "left alone")]
-        {
+        for (number, word) in [
+            (unsigned, "unsigned"),
+            (invalid, "invalid"),
+            (revoked, "revoked"),
+            (errors, "not readable"),
+            (skipped, "left alone"),
+        ] {
             if *number > 0 {
                 text.push_str(&format!(", {number} {word}"));
             }

@@ -5,13 +5,13 @@ use std::os::fd::BorrowedFd;
 
 use touchmark_enforce::Enforcement;
 use touchmark_enforce::admission::Look;
-use touchmark_sign::certificate::Trust;
 
+use crate::authority::Authority;
 use crate::files;
 
 /// Approves the file's digest if a trusted signature is embedded in it. Whatever fails, the kernel decides.
-pub(super) fn look(file: BorrowedFd<'_>, trust: &Trust, enforcement: &Enforcement) -> Look {
-    match files::check_embedded(file, trust) {
+pub(super) fn look(file: BorrowedFd<'_>, authority: &Authority, enforcement: &Enforcement) -> Look {
+    match files::check_embedded(file, authority) {
         Ok(Some(approval)) => match enforcement.approve(&approval) {
             Ok(()) => Look::Once,
             Err(error) => {
@@ -19,7 +19,7 @@ pub(super) fn look(file: BorrowedFd<'_>, trust: &Trust, enforcement: &Enforcemen
                 Look::Again
             }
         },
-        // Unsigned, or signed by nobody we trust: the same until the file or the certificates change.
+        // Unsigned, revoked, or signed by nobody we trust: the same until the file, the certificates or the list change.
         Ok(None) => Look::Once,
         Err(_) => Look::Again,
     }

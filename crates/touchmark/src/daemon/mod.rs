@@ -14,10 +14,10 @@ use anyhow::Context;
 use clap::Parser;
 use touchmark_enforce::admission::{self, Admission};
 use touchmark_enforce::{Enforcement, EventReader};
-use touchmark_sign::certificate::Trust;
 
 pub(crate) use start::{executable, is_outdated, restart, serves, start, stop};
 
+use crate::revocations;
 use crate::state::{Lock, State};
 
 /// Admit programs at exec and write down what the kernel decided.
@@ -53,9 +53,8 @@ fn serve(args: &Args) -> anyhow::Result<()> {
     let Some(_lock) = Lock::daemon()? else { anyhow::bail!("another touchmarkd is serving") };
     let enforcement =
         Enforcement::running()?.context("enforcement is not loaded; run `touchmark enforce --cert CERT`")?;
-    let state =
-        State::load(&enforcement)?.context("no certificates are in force; run `touchmark enforce --cert CERT`")?;
-    let trust = Trust::new(state.certificates()?);
+    let state = State::in_force(&enforcement)?;
+    let authority = revocations::in_force(state.certificates()?, Some(&enforcement))?;
     let admission = Admission::open()?;
     let mut events = EventReader::open()?;
     let mut log = log::Log::open()?;
@@ -63,7 +62,7 @@ fn serve(args: &Args) -> anyhow::Result<()> {
 
     thread::scope(|scope| -> anyhow::Result<()> {
         for _ in 0..ADMISSION_THREADS {
-            scope.spawn(|| end_on(admission.serve(|file| admit::look(file, &trust, &enforcement))));
+            scope.spawn(|| end_on(admission.serve(|file| admit::look(file, &authority, &enforcement))));
         }
         scope.spawn(|| end_on(watch_mounts(&admission)));
         loop {

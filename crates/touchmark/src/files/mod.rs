@@ -27,25 +27,25 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use globset::GlobSet;
 use touchmark_enforce::Approval;
-use touchmark_sign::certificate::Trust;
 use touchmark_sign::digest::{Digest, Hasher};
 
+use crate::authority::Authority;
 use crate::stop::Stop;
 
-/// Checks the signature embedded in an open file, which needs no path: the approval of the whole file if a trusted
-/// signature holds, `None` if there is none or it does not hold, an error if the file cannot be read.
+/// Checks the signature embedded in an open file, which needs no path: the approval of the whole file's digest if a
+/// signature that counts holds, `None` if there is none or it does not hold, an error if the file cannot be read.
 ///
 /// Reads by offset; the descriptor's position stays as it is. The caller must see to it that the file does not change
 /// after this: the digest is that of the bytes that were read.
-pub(crate) fn check_embedded(file: BorrowedFd<'_>, trust: &Trust) -> anyhow::Result<Option<Approval>> {
-    Ok(check::check_open(file, trust, &mut vec![0; scan::BUFFER])?)
+pub(crate) fn check_embedded(file: BorrowedFd<'_>, authority: &Authority) -> anyhow::Result<Option<Approval>> {
+    check::check_embedded(file, authority, &mut vec![0; scan::BUFFER])
 }
 
 /// Checks every signature of one file, as `touchmark verify` does. A symbolic link stands for what it points to.
-pub(crate) fn check_path(path: &Path, trust: &Trust) -> anyhow::Result<check::Checked> {
+pub(crate) fn check_path(path: &Path, authority: &Authority) -> anyhow::Result<check::Checked> {
     let check = || {
         let place = place::Place::resolve(path).map_err(scan::ScanError::Open)?;
-        check::check(&place, trust, &mut vec![0; scan::BUFFER], &Stop::default())
+        check::check(&place, authority, &mut vec![0; scan::BUFFER], &Stop::default())
     };
     check().with_context(|| path.display().to_string())
 }

@@ -33,6 +33,11 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
+    /// The certificate; whether the key is its own shows when that is opened.
+    pub(crate) fn certificate(&self) -> anyhow::Result<Certificate> {
+        read_certificate(&self.cert)
+    }
+
     /// Opens the key and makes sure that the certificate is for it.
     pub(crate) fn open(&self) -> anyhow::Result<(Box<dyn Signer>, Certificate)> {
         self.secrets.protect();
@@ -63,7 +68,8 @@ pub(crate) fn read_certificates(paths: &[PathBuf]) -> anyhow::Result<Vec<Certifi
     Ok(all)
 }
 
-fn read_certificate(path: &Path) -> anyhow::Result<Certificate> {
+/// The first certificate of a PEM file.
+pub(crate) fn read_certificate(path: &Path) -> anyhow::Result<Certificate> {
     Certificate::from_pem(&read(path)?).with_context(|| path.display().to_string())
 }
 

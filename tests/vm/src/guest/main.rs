@@ -2,8 +2,8 @@
 //! What runs inside the machine: the first process of the initramfs, the first process of the disk, and one process for
 //! each trial. On the host it only lists the trials.
 
-mod bypass;
 mod act;
+mod bypass;
 mod control;
 mod cost;
 mod enforce;
@@ -13,6 +13,7 @@ mod guard;
 mod init;
 mod model;
 mod report;
+mod revoke;
 mod robust;
 mod rules;
 mod runner;
@@ -40,6 +41,7 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("robust", robust::TRIALS),
     ("upgrade", upgrade::TRIALS),
     ("model", model::TRIALS),
+    ("revoke", revoke::TRIALS),
     ("faults", faults::TRIALS),
     ("bypass", bypass::TRIALS),
     ("swap", swap::TRIALS),
