@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use touchmark_sys::mapping::{Access, Mapping};
 
 use crate::sh::{self, Folder};
 use crate::site::{
@@ -367,14 +368,25 @@ fn running_program_is_reported_and_stopped() -> Result<()> {
     let digest = sh::succeed(["sha256sum", text(&deleted)])?;
     let digest = digest.split_whitespace().next().context("no digest")?;
     fs::remove_file(&deleted)?;
+    // Mapped executable, as a library is, by this very process.
+    let library = scene.program("library")?;
+    if !kernel_verifies() {
+        admit(&library)?;
+    }
+    let mapping = Mapping::new(fs::File::open(&library)?, 4096, Access::Execute)?;
 
-    let output = scene.revoke(&["--file", text(&program), "--digest", digest, "--reason", "x"])?;
+    let words = ["--file", text(&program), "--file", text(&library), "--digest", digest, "--reason", "x"];
+    let output = scene.revoke(&words)?;
     ensure!(output.status.code() == Some(1), "expected 1, because it still runs: {output:?}");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     for (child, name) in [(&child, "waits"), (&other, "deleted")] {
         let line = format!("running: process {} ({name}): {}", child.id(), scene.site.path(name).display());
         ensure!(said.contains(&line), "expected `{line}` in {said}");
     }
+    let own = format!("running: process {} (", std::process::id());
+    let line = said.lines().find(|line| line.starts_with(&own)).with_context(|| format!("`{own}` is not in {said}"))?;
+    ensure!(line.contains(text(&library)), "{line}");
+    drop(mapping);
     refused(&program)?;
     ensure!(child.try_wait()?.is_none() && other.try_wait()?.is_none(), "something was stopped");
 
