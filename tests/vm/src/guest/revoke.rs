@@ -22,6 +22,7 @@ pub(crate) const TRIALS: &[Trial] = &[
     trial("revoked_certificate_takes_all_it_signed", &[], revoked_certificate_takes_all_it_signed),
     trial("older_list_is_refused", &[], older_list_is_refused),
     trial("foreign_list_is_refused", &[], foreign_list_is_refused),
+    trial("certificates_change_under_a_list", &[], certificates_change_under_a_list),
     trial("list_is_read_when_enforcement_begins", &[], list_is_read_when_enforcement_begins),
     trial("running_program_is_reported_and_stopped", &[], running_program_is_reported_and_stopped),
     trial("killed_revocation_leaves_the_old_list_or_the_new_one", &[], killed_revocation_leaves_one_list),
@@ -323,6 +324,28 @@ fn foreign_list_is_refused() -> Result<()> {
     fs::copy(&list, Path::new(LISTS).join("revocations"))?;
     fails(&touchmark(["enforce", "--scope", &scene.scope()])?, 3, "unknown key")?;
     refused(&program)
+}
+
+fn certificates_change_under_a_list() -> Result<()> {
+    let scene = Scene::new()?;
+    let program = scene.program("program")?;
+    scene.site.enforce(&[])?;
+    scene.revoke_ok(&["--file", text(&program), "--reason", "x"])?;
+    let keys = Folder::new()?;
+    let folder = keys.path().join("new");
+    generate_key(&folder)?;
+    let (old, new, scope) = (scene.site.certificate(), folder.join("cert.pem"), scene.scope());
+    // The list is by one that would not count any more.
+    let change = || touchmark(["enforce", "--cert", text(&new), "--scope", &scope]);
+    fails(&change()?, 3, "touchmark revoke --renew")?;
+    refused(&program)?;
+    touchmark_ok(["enforce", "--cert", text(&old), "--cert", text(&new), "--scope", &scope])?;
+    succeeded(revoke_by(&folder, &["--renew"])?)?;
+    succeeded(change()?)?;
+    refused(&program)?;
+    event(&program, "revoked")?;
+    ensure!(version()? == 2, "expected version 2");
+    Ok(())
 }
 
 fn list_is_read_when_enforcement_begins() -> Result<()> {
