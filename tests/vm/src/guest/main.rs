@@ -13,6 +13,7 @@ mod guard;
 mod init;
 mod model;
 mod report;
+mod revocation_lists;
 mod revoke;
 mod robust;
 mod rules;
@@ -42,6 +43,7 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("upgrade", upgrade::TRIALS),
     ("model", model::TRIALS),
     ("revoke", revoke::TRIALS),
+    ("revocation_lists", revocation_lists::TRIALS),
     ("faults", faults::TRIALS),
     ("bypass", bypass::TRIALS),
     ("swap", swap::TRIALS),
