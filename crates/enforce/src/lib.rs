@@ -8,6 +8,7 @@
 mod abi;
 pub mod admission;
 mod approval;
+mod btf;
 mod counters;
 mod enforcement;
 mod error;

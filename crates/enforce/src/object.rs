@@ -3,7 +3,7 @@
 
 use libbpf_rs::{Object, ObjectBuilder, OpenObject};
 
-use crate::{EnforceError, probe};
+use crate::{EnforceError, btf, probe};
 
 /// libelf reads the image in place and wants it aligned.
 #[repr(C, align(16))]
@@ -38,12 +38,12 @@ fn set_features(object: &mut OpenObject) {
     for mut map in object.maps_mut().filter(|map| map.name().to_string_lossy().contains(".rodata.feature")) {
         if let Some([signatures, rcu, ..]) = map.initial_value_mut() {
             *signatures = u8::from(probe::verifies_signatures());
-            *rcu = u8::from(probe::has_rcu_functions());
+            *rcu = u8::from(btf::known().is_some_and(|known| known.rcu));
         }
     }
     for mut program in object.progs_mut() {
         if program.name() == "check_script" {
-            program.set_autoload(probe::checks_scripts());
+            program.set_autoload(btf::known().is_some_and(|known| known.checks_scripts));
         }
     }
 }

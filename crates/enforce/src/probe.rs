@@ -4,10 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use libbpf_rs::btf::{Btf, types};
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags};
 
-use crate::object;
+use crate::{btf, object};
 
 /// Whether something is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +36,6 @@ pub struct Feature {
     pub required: bool,
 }
 
-/// The kernel functions that signatures in xattrs and fs-verity digests take.
-const SIGNATURE_KFUNCS: &[&str] = &[
-    "bpf_get_file_xattr",
-    "bpf_dynptr_adjust",
-    "bpf_verify_pkcs7_signature",
-    "bpf_lookup_user_key",
-    "bpf_key_put",
-    "bpf_get_fsverity_digest",
-];
-/// Those that sleepable programs need to follow a task's pointers; without them (before 6.2) they may just do so.
-const RCU_KFUNCS: &[&str] = &["bpf_rcu_read_lock", "bpf_rcu_read_unlock", "bpf_task_from_pid", "bpf_task_release"];
-
 /// Looks at everything. Some answers need root.
 #[must_use]
 pub fn features() -> Vec<Feature> {
@@ -70,30 +57,7 @@ pub fn features() -> Vec<Feature> {
 /// Whether the kernel can check `user.touchmark` signatures by itself: 6.8 and newer.
 #[must_use]
 pub fn verifies_signatures() -> bool {
-    missing_kfuncs().is_some_and(|missing| missing.is_empty())
-}
-
-fn missing_kfuncs() -> Option<Vec<&'static str>> {
-    missing(SIGNATURE_KFUNCS)
-}
-
-fn missing(functions: &[&'static str]) -> Option<Vec<&'static str>> {
-    let btf = Btf::from_vmlinux().ok()?;
-    let missing = |name: &&&str| btf.type_by_name::<types::Func<'_>>(name).is_none();
-    Some(functions.iter().filter(missing).copied().collect())
-}
-
-/// Whether sleepable programs must, and can, mark RCU sections.
-pub(crate) fn has_rcu_functions() -> bool {
-    missing(RCU_KFUNCS).is_some_and(|missing| missing.is_empty())
-}
-
-/// Whether interpreters can ask about a script (`AT_EXECVE_CHECK`, 6.14).
-#[must_use]
-pub fn checks_scripts() -> bool {
-    let Ok(btf) = Btf::from_vmlinux() else { return false };
-    let program = btf.type_by_name::<types::Struct<'_>>("linux_binprm");
-    program.is_some_and(|fields| fields.iter().any(|field| field.name.is_some_and(|name| name == "is_check")))
+    btf::known().is_some_and(|known| known.missing_for_signatures.is_empty())
 }
 
 fn bpf_lsm() -> Feature {
@@ -180,7 +144,7 @@ fn bpf_programs() -> Feature {
 }
 
 fn signature_kfuncs() -> Feature {
-    let (state, found) = match missing_kfuncs() {
+    let (state, found) = match btf::known().map(|known| &known.missing_for_signatures) {
         None => (State::Unknown, "the kernel's BTF cannot be read".to_owned()),
         Some(missing) if missing.is_empty() => (State::Available, "all kernel functions present".to_owned()),
         Some(missing) => (State::Missing, format!("missing {}", missing.join(", "))),
@@ -197,7 +161,8 @@ fn signature_kfuncs() -> Feature {
 }
 
 fn execve_check() -> Feature {
-    let state = if checks_scripts() { State::Available } else { State::Missing };
+    let checks_scripts = btf::known().is_some_and(|known| known.checks_scripts);
+    let state = if checks_scripts { State::Available } else { State::Missing };
     Feature {
         name: "AT_EXECVE_CHECK",
         state,
