@@ -330,10 +330,12 @@ fn with_registered(arena: &Arena, flags: &str) -> io::Result<()> {
 
 const CORE_PATTERN: &str = "/proc/sys/kernel/core_pattern";
 
-/// The kernel starts the helper by itself and says nothing about how it ended; the helper leaves a mark.
+/// The kernel starts the helper by itself and says nothing about how it ended; the helper leaves a mark. The pattern has
+/// 127 bytes at most (CORENAME_MAX_SIZE), so names are short.
 fn core_pattern(arena: &Arena) -> io::Result<()> {
-    let (before, mark) = (fs::read_to_string(CORE_PATTERN)?, arena.path("mark"));
-    fs::write(CORE_PATTERN, format!("|{} mark {}", arena.stranger().display(), mark.display()))?;
+    let (before, mark) = (fs::read_to_string(CORE_PATTERN)?, arena.path("m"));
+    fs::rename(arena.stranger(), arena.path("s"))?;
+    fs::write(CORE_PATTERN, format!("|{} mark {}", arena.path("s").display(), mark.display()))?;
     let dumped = dump_core(arena);
     fs::write(CORE_PATTERN, before.trim())?;
     dumped?;
