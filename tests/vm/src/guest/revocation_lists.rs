@@ -13,11 +13,11 @@ use crate::site::{event, generate_key, refused, runs, status, text, touchmark, t
 use crate::trial::{Trial, trial};
 
 pub(crate) const TRIALS: &[Trial] = &[
-    trial("older_list_is_refused", &[], older_list_is_refused),
-    trial("foreign_list_is_refused", &[], foreign_list_is_refused),
-    trial("certificates_change_under_a_list", &[], certificates_change_under_a_list),
-    trial("list_is_read_when_enforcement_begins", &[], list_is_read_when_enforcement_begins),
-    trial("killed_revocation_leaves_the_old_list_or_the_new_one", &[], killed_revocation_leaves_one_list).seconds(120),
+    trial("older_list_is_refused", &[], older_list_is_refused).seconds(180),
+    trial("foreign_list_is_refused", &[], foreign_list_is_refused).seconds(180),
+    trial("certificates_change_under_a_list", &[], certificates_change_under_a_list).seconds(180),
+    trial("list_is_read_when_enforcement_begins", &[], list_is_read_when_enforcement_begins).seconds(180),
+    trial("killed_revocation_leaves_the_old_list_or_the_new_one", &[], killed_revocation_leaves_one_list).seconds(180),
 ];
 
 fn older_list_is_refused() -> Result<()> {

@@ -15,10 +15,10 @@ use crate::site::{Site, admit, event, generate_key, kernel_verifies, refused, ru
 use crate::trial::{Trial, trial};
 
 pub(crate) const TRIALS: &[Trial] = &[
-    trial("revoked_content_is_refused_at_once", &[], revoked_content_is_refused_at_once),
-    trial("revoked_signature_is_refused", &[], revoked_signature_is_refused),
-    trial("revoked_certificate_takes_all_it_signed", &[], revoked_certificate_takes_all_it_signed),
-    trial("running_program_is_reported_and_stopped", &[], running_program_is_reported_and_stopped),
+    trial("revoked_content_is_refused_at_once", &[], revoked_content_is_refused_at_once).seconds(180),
+    trial("revoked_signature_is_refused", &[], revoked_signature_is_refused).seconds(180),
+    trial("revoked_certificate_takes_all_it_signed", &[], revoked_certificate_takes_all_it_signed).seconds(180),
+    trial("running_program_is_reported_and_stopped", &[], running_program_is_reported_and_stopped).seconds(180),
 ];
 
 /// Where the list of the machine is.
