@@ -185,3 +185,12 @@ fn wrong_usage_is_named() {
     assert!(error.contains("expected a detached CMS signature"), "{error}");
     assert!(!workshop.path("list").exists());
 }
+
+/// It fails for what is asked of it, not for want of a key.
+#[test]
+fn putting_a_list_in_force_takes_no_key() {
+    let missing = "/nonexistent/list";
+    let output = touchmark(["revoke", "--trust", "/nonexistent/cert.pem", "--list", missing]);
+    expect_code(&output, 3);
+    assert!(!stderr(&output).contains("--key"), "{}", stderr(&output));
+}

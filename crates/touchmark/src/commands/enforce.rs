@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use touchmark_enforce::{Change, Enforcement, Mode, Policy, TrustChange};
 use touchmark_sign::certificate::Certificate;
-use touchmark_sign::digest::Digest;
 
 use super::policy::{self, PolicyArgs};
 use super::{order, preflight};
@@ -74,6 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let certificates = certificates(args, in_force.as_deref())?;
     // What is on the revocation list is not put in force; the list must be by one of the others.
     let authority = revocations::in_force(certificates.clone(), running.as_ref())?;
+    let named = in_force.clone().unwrap_or_default();
     let in_force = in_force.map(|certificates| authority.with(certificates));
     let in_force = in_force.as_ref().map(Authority::certificates);
     let trust = trust_change(in_force, authority.certificates());
@@ -83,8 +83,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(enforcement) => enforcement,
         None => Enforcement::start(&files::digest(Path::new("/proc/self/exe"))?)?,
     };
+    let news = tell_revocations(&enforcement, &authority, in_force, &named)?;
     let prepared = State::new(&certificates)?.prepare()?;
-    let news = tell_revocations(&enforcement, &authority, in_force, prepared.digest)?;
     let change = Change { trust, approvals: &approvals, state: prepared.digest };
     let begins = enforcement.mode()? == Mode::Off;
     let serves = daemon::serves()?;
@@ -126,14 +126,17 @@ fn tell_revocations(
     enforcement: &Enforcement,
     authority: &Authority,
     in_force: Option<&[Certificate]>,
-    state: Digest,
+    named: &[Certificate],
 ) -> anyhow::Result<bool> {
     let Some(list) = authority.list().filter(|list| enforcement.revocation_version().ok() != Some(list.version)) else {
         return Ok(false);
     };
     // A list that was stored, but did not reach the kernel: then neither did the end of its certificates.
     let trust = in_force.map_or(TrustChange::Keep, TrustChange::Extend);
-    enforcement.revoke(&revocations::for_kernel(list), trust, state)?;
+    // With the certificates named before, so that a change that fails after this leaves what was in force.
+    let state = State::new(named)?.prepare()?;
+    enforcement.revoke(&revocations::for_kernel(list), trust, state.digest)?;
+    state.commit()?;
     Ok(true)
 }
 

@@ -47,10 +47,17 @@ pub(crate) struct Args {
     #[arg(long)]
     renew: bool,
     /// Put this list in force, signed elsewhere by a certificate in force
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["reason", "renew", "out", "KeyArgs", "Targets"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["reason", "renew", "out", "key", "Targets"])]
     list: Option<PathBuf>,
-    #[command(flatten)]
-    key: Option<KeyArgs>,
+    /// The private key: a PEM file, or a PKCS#11 URI
+    #[arg(long, value_name = "FILE|URI", requires = "cert")]
+    key: Option<String>,
+    /// Its certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Read the key's passphrase, or the token's PIN, from the first line of this file
+    #[arg(long, value_name = "FILE", requires = "key")]
+    passphrase_file: Option<PathBuf>,
     /// Go on with the list in this file and write it there; this machine stays as it is
     #[arg(long, value_name = "FILE", conflicts_with = "stop")]
     out: Option<PathBuf>,
@@ -114,7 +121,9 @@ impl Machine {
     fn trust(&self, args: &Args) -> anyhow::Result<Trust> {
         let Some(certificates) = &self.certificates else {
             let mut named = keys::read_certificates(&args.trust)?;
-            named.extend(args.key.as_ref().map(KeyArgs::certificate).transpose()?);
+            if args.key.is_some() {
+                named.push(key(args)?.certificate()?);
+            }
             return Ok(Trust::new(named));
         };
         if !args.trust.is_empty() {
@@ -133,12 +142,14 @@ impl Machine {
         // The same state, which the kernel's side vouches for under each policy anew.
         let state = State::new(self.certificates.as_deref().unwrap_or_default())?.prepare()?;
         let trust = TrustChange::Extend(authority.certificates());
-        let applied = enforcement.revoke(&for_kernel(list), trust, state.digest);
-        state.commit()?;
+        let applied = match enforcement.revoke(&for_kernel(list), trust, state.digest) {
+            Ok(()) => state.commit(),
+            Err(error) => Err(error.into()),
+        };
         if serves {
             daemon::start()?;
         }
-        Ok(applied?)
+        applied
     }
 }
 
@@ -203,8 +214,11 @@ fn next(args: &Args, old: Option<RevocationList>, floor: u64) -> anyhow::Result<
     Ok(text)
 }
 
-fn key(args: &Args) -> anyhow::Result<&KeyArgs> {
-    args.key.as_ref().ok_or_else(|| UsageError("expected --key KEY and --cert CERT (or --list FILE)".to_owned()).into())
+fn key(args: &Args) -> anyhow::Result<KeyArgs> {
+    match (&args.key, &args.cert) {
+        (Some(key), Some(cert)) => Ok(KeyArgs::new(key.clone(), cert.clone(), args.passphrase_file.clone())),
+        _ => Err(UsageError("expected --key KEY and --cert CERT (or --list FILE)".to_owned()).into()),
+    }
 }
 
 /// Checks that a list may take the place of the one in force: newer, or the very same, and by a certificate that neither

@@ -33,6 +33,11 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
+    /// For a command that can do without.
+    pub(crate) fn new(key: String, cert: PathBuf, passphrase_file: Option<PathBuf>) -> Self {
+        Self { key, cert, passphrase_file }
+    }
+
     /// The certificate; whether the key is its own shows when that is opened.
     pub(crate) fn certificate(&self) -> anyhow::Result<Certificate> {
         read_certificate(&self.cert)
