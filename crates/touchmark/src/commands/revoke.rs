@@ -13,7 +13,7 @@ use touchmark_sign::revocation::{Reason, RevocationList, SignedList};
 use super::revoke_targets::Targets;
 use crate::authority::Authority;
 use crate::exit::UsageError;
-use crate::keys::{self, KeyArgs};
+use crate::keys::{self, KeyArgs, SecretArgs};
 use crate::revocations::running::{Running, Search};
 use crate::revocations::store::{self, Seen, Store, StoreError};
 use crate::revocations::{for_kernel, read_list};
@@ -58,6 +58,8 @@ pub(crate) struct Args {
     /// Read the key's passphrase, or the token's PIN, from the first line of this file
     #[arg(long, value_name = "FILE", requires = "key")]
     passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    secrets: SecretArgs,
     /// Go on with the list in this file and write it there; this machine stays as it is
     #[arg(long, value_name = "FILE", conflicts_with = "stop")]
     out: Option<PathBuf>,
@@ -216,7 +218,9 @@ fn next(args: &Args, old: Option<RevocationList>, floor: u64) -> anyhow::Result<
 
 fn key(args: &Args) -> anyhow::Result<KeyArgs> {
     match (&args.key, &args.cert) {
-        (Some(key), Some(cert)) => Ok(KeyArgs::new(key.clone(), cert.clone(), args.passphrase_file.clone())),
+        (Some(key), Some(cert)) => {
+            Ok(KeyArgs::new(key.clone(), cert.clone(), args.passphrase_file.clone(), args.secrets.clone()))
+        }
         _ => Err(UsageError("expected --key KEY and --cert CERT (or --list FILE)".to_owned()).into()),
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct KeyArgs {
 
 impl KeyArgs {
     /// For a command that can do without.
-    pub(crate) fn new(key: String, cert: PathBuf, passphrase_file: Option<PathBuf>) -> Self {
-        Self { key, cert, passphrase_file }
+    pub(crate) fn new(key: String, cert: PathBuf, passphrase_file: Option<PathBuf>, secrets: SecretArgs) -> Self {
+        Self { key, cert, passphrase_file, secrets }
     }
 
     /// The certificate; whether the key is its own shows when that is opened.

@@ -4,7 +4,7 @@
 use touchmark_sys::secret::{Policy, protect_process};
 
 /// The memory for secrets, as the user wants it.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SecretArgs {
     /// Memory for keys and passphrases: `hidden` even from the kernel (no hibernation meanwhile), `locked` in RAM, or
     /// `unlocked` where no memory can be locked; `auto` takes `hidden` where it does no harm, else `locked`
