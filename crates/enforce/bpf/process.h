@@ -12,7 +12,10 @@ static __always_inline bool guards(const struct tm_policy *policy)
 	return policy && policy->mode != TM_MODE_OFF && policy->flags & TM_FLAG_GUARD;
 }
 
-/* Touchmark's own programs are guarded whatever the policy says about others. */
+/*
+ * Touchmark's own programs are guarded whatever the policy says about others. One of them may trace another as any
+ * debugger may: the helper of `touchmark memlock run` traces the process that is about to become the program.
+ */
 static __always_inline int check_trace(struct task_struct *tracer, struct task_struct *child)
 {
 	const struct tm_policy *policy = active_policy();
@@ -21,7 +24,7 @@ static __always_inline int check_trace(struct task_struct *tracer, struct task_s
 	if (!policy || policy->mode == TM_MODE_OFF)
 		return 0;
 	verdict.target = child->tgid;
-	if (guards(policy) && roles_of(child) & TM_ROLES_OWN) {
+	if (guards(policy) && roles_of(child) & TM_ROLES_OWN && !(roles_of(tracer) & TM_ROLES_OWN)) {
 		verdict.reason = TM_DENY_GUARDED;
 		verdict.action = TM_ACTION_DENY;
 	} else {

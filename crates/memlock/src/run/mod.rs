@@ -95,7 +95,8 @@ pub fn run(request: Request, say: impl Fn(&str)) -> Result<Infallible, RunError>
         Ok(arguments) if !arguments.is_empty() => launch::become_program(&arguments),
         _ => std::io::Error::from(std::io::ErrorKind::InvalidInput),
     };
-    Err(RunError::Start { program: shown, source })
+    let hint = reason::of_exec(&source, policy != Policy::None);
+    Err(RunError::Start { program: shown, hint, source })
 }
 
 /// Starts the helper; when this returns well it traces this process.

@@ -13,10 +13,12 @@ const RAISE: &str = "raise RLIMIT_MEMLOCK (`ulimit -l`, `LimitMEMLOCK=` in a sys
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The program is not there, or may not be executed.
-    #[error("cannot start {program}")]
+    #[error("cannot start {program}{hint}")]
     Start {
         /// As it was given.
         program: String,
+        /// What may be the reason, in brackets; or nothing.
+        hint: &'static str,
         /// What `execvp` reported.
         source: io::Error,
     },
@@ -39,6 +41,17 @@ pub enum RunError {
     /// There was no helper to lock it from outside.
     #[error("cannot start the helper that locks the program")]
     Helper(#[source] io::Error),
+}
+
+/// What may be behind an exec that was refused.
+pub(super) fn of_exec(error: &io::Error, traced: bool) -> &'static str {
+    // EPERM; a file without permission to execute is EACCES.
+    if traced && error.raw_os_error() == Some(1) {
+        " (if Touchmark enforces here: it starts nothing under a tracer, which locks it, unless `touchmark enforce \
+         --debugger` names this touchmark)"
+    } else {
+        ""
+    }
 }
 
 /// What an error of `mlockall`, called by the program, means.

@@ -11,6 +11,7 @@ mod family;
 mod faults;
 mod guard;
 mod init;
+mod memlock;
 mod model;
 mod report;
 mod revocation_lists;
@@ -46,6 +47,7 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("revocation_lists", revocation_lists::TRIALS),
     ("faults", faults::TRIALS),
     ("bypass", bypass::TRIALS),
+    ("memlock", memlock::TRIALS),
     ("swap", swap::TRIALS),
     ("cost", cost::TRIALS),
 ];
