@@ -24,6 +24,11 @@ test: ## Run every test, those in the virtual machines on three Debian kernels i
 	@tools/install.sh build vm test
 	$(CARGO) test --workspace
 
+.PHONY: table
+table: ## Write the table of techniques into SECURITY.md
+	@tools/install.sh build
+	TOUCHMARK_WRITE_TABLE=1 $(CARGO) test -q -p touchmark-bypass security_md
+
 .PHONY: lint
 lint: ## Check formatting, lints and the documentation's links
 	@tools/install.sh build

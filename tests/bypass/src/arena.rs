@@ -11,8 +11,6 @@ use std::process::{Command, ExitStatus, Stdio};
 
 static ATTACKER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/attacker"));
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/library.so"));
-/// `mov eax, 42; ret`, which programs/attack.h expects at the begin of a file to execute.
-const CODE: &[u8] = b"\xb8\x2a\0\0\0\xc3";
 
 /// The place.
 #[derive(Debug)]
@@ -84,19 +82,29 @@ impl Arena {
     /// Puts the attacker in place, and a file `code` to execute that is not approved.
     pub(crate) fn with_strange_code(&self) -> io::Result<()> {
         self.with_attacker()?;
-        self.file("code", &code_bytes()).map(drop)
+        self.file("code", &code_bytes(42)).map(drop)
     }
 
     /// Puts the attacker in place, and a file `code` to execute that is approved.
     pub(crate) fn with_approved_code(&self) -> io::Result<()> {
         self.with_attacker()?;
-        self.approved_file("code", &code_bytes())
+        self.approved_file("code", &code_bytes(42))
     }
 
     /// Puts the library in place, which nobody approved, and an approved program that uses libraries.
     pub(crate) fn with_library(&self) -> io::Result<()> {
         self.file("library.so", LIBRARY)?;
         self.approved_file("program", &fs::read("/usr/bin/true")?)
+    }
+
+    /// Puts a script in place that leaves a mark beside itself, and that nobody approved.
+    pub(crate) fn with_kernel_helper(&self) -> io::Result<()> {
+        self.file("helper", b"#!/bin/sh\necho here > ${0%/*}/mark\n").map(drop)
+    }
+
+    /// Its path as the kernel finds it, which starts helpers in the first process' mount namespace.
+    pub(crate) fn kernel_helper(&self) -> String {
+        format!("/proc/{}/root{}", std::process::id(), self.path("helper").display())
     }
 
     /// Has the attacker do this.
@@ -110,8 +118,9 @@ pub(crate) fn stranger_bytes() -> Vec<u8> {
     [ATTACKER, b"\n"].concat()
 }
 
-fn code_bytes() -> Vec<u8> {
-    let mut bytes = CODE.to_vec();
+/// `mov eax, RESULT; ret`: programs/attack.h expects 42 at the begin of a file to execute.
+pub(crate) fn code_bytes(result: u8) -> Vec<u8> {
+    let mut bytes = vec![0xb8, result, 0, 0, 0, 0xc3];
     bytes.resize(8192, 0);
     bytes
 }

@@ -6,17 +6,22 @@
 //! approves what [`Arena::approved`] lists, switches the rule on, and looks for the event.
 
 mod arena;
+mod beside;
 mod exec;
 mod guard;
 mod interpreter;
 mod kernel;
 mod library;
 mod memory;
+mod neighbour;
 mod process;
+mod table;
 mod technique;
 mod writer;
 
 pub use arena::Arena;
+pub use neighbour::{Neighbour, Result};
+pub use table::table;
 pub use technique::{Outcome, Rule, Technique};
 
 /// All techniques, by family.
@@ -26,6 +31,7 @@ pub const FAMILIES: &[(&str, &[Technique])] = &[
     ("Memory", memory::TECHNIQUES),
     ("Other processes", process::TECHNIQUES),
     ("Changing files in use", writer::TECHNIQUES),
+    ("Beside the file", beside::TECHNIQUES),
     ("Interpreters", interpreter::TECHNIQUES),
     ("The kernel", kernel::TECHNIQUES),
     ("Touchmark itself, by root", guard::TECHNIQUES),

@@ -14,10 +14,10 @@ use crate::cache::{self, FetchLock, Scratch};
 use crate::command;
 
 /// Counted up when the tree's making or [`PACKAGES`] change, so that an older cache is not taken for it.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 
 /// What the tree is for: enough programs and libraries to be a system, and the libraries that our own binaries need.
-const PACKAGES: [&str; 45] = [
+const PACKAGES: [&str; 46] = [
     "base-files",
     "base-passwd",
     "bash",
@@ -63,6 +63,7 @@ const PACKAGES: [&str; 45] = [
     "vim-tiny",
     "bzip2",
     "zstd",
+    "fapolicyd",
 ];
 
 /// A file tree in the cache. Never write to it: [`crate::Image`] makes copies.

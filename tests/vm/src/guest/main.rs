@@ -4,6 +4,7 @@
 
 mod act;
 mod bypass;
+mod bytes;
 mod control;
 mod cost;
 mod enforce;
@@ -13,6 +14,7 @@ mod guard;
 mod init;
 mod memlock;
 mod model;
+mod neighbours;
 mod report;
 mod revocation_lists;
 mod revoke;
@@ -46,6 +48,8 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("revoke", revoke::TRIALS),
     ("revocation_lists", revocation_lists::TRIALS),
     ("faults", faults::TRIALS),
+    ("bytes", bytes::TRIALS),
+    ("neighbours", neighbours::TRIALS),
     ("bypass", bypass::TRIALS),
     ("memlock", memlock::TRIALS),
     ("swap", swap::TRIALS),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         ["--list"] => trial::list(MODULES),
         ["trial", name] => return trial::run(MODULES, name),
         ["attempt", name, folder, group] => return bypass::attempt(name, folder, group),
+        ["neighbour", name, folder] => return neighbours::attempt(name, folder),
         ["act", act] => return act::run(act),
         ["on-disk"] => init::second_stage(MODULES),
         [] if std::process::id() == 1 => init::first_stage(),
