@@ -24,6 +24,7 @@
 #define BPF_FS_MAGIC 0xcafe4a11		/* uapi/linux/magic.h */
 #define PROC_SUPER_MAGIC 0x9fa0
 #define TMPFS_MAGIC 0x01021994
+#define HUGETLBFS_MAGIC 0x958458f6
 #define HASH_ALGO_SHA256 4		/* uapi/linux/hash_info.h */
 
 #define EPERM 1

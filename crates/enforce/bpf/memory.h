@@ -5,10 +5,12 @@
 
 #include "check.h"
 
-/* memfd_create() and System V shared memory: on tmpfs, under no name. */
+/* memfd_create(), System V shared memory, MAP_HUGETLB: on tmpfs or hugetlbfs, under no name. */
 static __always_inline bool is_memory_file(struct inode *inode)
 {
-	return inode->i_sb->s_magic == TMPFS_MAGIC && inode->i_nlink == 0;
+	unsigned long magic = inode->i_sb->s_magic;
+
+	return inode->i_nlink == 0 && (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
 }
 
 /* The policy that has a say about the current process; NULL: it may. */

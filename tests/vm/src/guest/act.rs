@@ -16,12 +16,16 @@ use crate::site::Site;
 /// Exit code of an act that was refused.
 const REFUSED: u8 = 13;
 
+/// The size of a huge page on x86-64, in bytes.
+const HUGE: usize = 2 << 20;
+
 /// What is tried.
 const ACTS: &[(&str, fn() -> io::Result<()>)] = &[
     ("nothing", || Ok(())),
     ("map-memory", || Mapping::anonymous(4096, Access::Execute).map(drop)),
     ("protect-memory", || Mapping::anonymous(4096, Access::Read)?.make_executable()),
-    ("map-memory-file", map_memory_file),
+    ("map-memory-file", || map_memory_file(MemfdFlags::empty(), 4096)),
+    ("map-huge-memory-file", || map_memory_file(MemfdFlags::HUGETLB, HUGE)),
     ("write-itself", || File::options().write(true).open("/proc/self/mem").map(drop)),
 ];
 
@@ -54,8 +58,8 @@ pub(crate) fn can(actor: &Path, word: &str) -> Result<bool> {
     }
 }
 
-fn map_memory_file() -> io::Result<()> {
-    let memory = File::from(memfd_create("memory", MemfdFlags::empty())?);
-    memory.set_len(4096)?;
-    Mapping::new(&memory, 4096, Access::Execute).map(drop)
+fn map_memory_file(flags: MemfdFlags, length: usize) -> io::Result<()> {
+    let memory = File::from(memfd_create("memory", flags)?);
+    memory.set_len(length as u64)?;
+    Mapping::new(&memory, length, Access::Execute).map(drop)
 }

@@ -32,7 +32,8 @@ fn denied(reason: &str) -> Result<u64> {
 }
 
 fn jit_exception() -> Result<()> {
-    const WAYS: [&str; 3] = ["map-memory", "protect-memory", "map-memory-file"];
+    const WAYS: [&str; 4] = ["map-memory", "protect-memory", "map-memory-file", "map-huge-memory-file"];
+    sh::write("/proc/sys/vm/nr_hugepages", b"4").context("no huge pages")?;
     let site = Site::new()?;
     let program = actor(&site, "program")?;
     site.sign(&program)?;
