@@ -19,8 +19,10 @@ const REFUSED: u8 = 13;
 /// The size of a huge page on x86-64, in bytes.
 const HUGE: usize = 2 << 20;
 
+type Act = fn() -> io::Result<()>;
+
 /// What is tried.
-const ACTS: &[(&str, fn() -> io::Result<()>)] = &[
+const ACTS: &[(&str, Act)] = &[
     ("nothing", || Ok(())),
     ("map-memory", || Mapping::anonymous(4096, Access::Execute).map(drop)),
     ("protect-memory", || Mapping::anonymous(4096, Access::Read)?.make_executable()),

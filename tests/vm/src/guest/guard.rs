@@ -12,13 +12,14 @@ use nix::unistd::Pid;
 use rustix::io::Errno;
 
 use crate::sh::{self, Folder};
-use crate::site::{Site, event_by, generate_key, refused, runs, status, text, touchmark, touchmark_ok};
+use crate::site::{Site, event_by, generate_key, refused, runs, soon, status, text, touchmark, touchmark_ok};
 use crate::trial::{Trial, trial};
 
 pub(crate) const TRIALS: &[Trial] = &[
     trial("locked_policy_takes_an_order", &[], locked_policy_takes_an_order).seconds(180),
     trial("order_does_not_outlive_enforcement", &[], order_does_not_outlive_enforcement).seconds(180),
     trial("root_does_not_end_it_by_hand", &[], root_does_not_end_it_by_hand).seconds(180),
+    trial("daemon_killed_by_its_control_group_lets_nothing_in", &[], killed_by_its_control_group).seconds(180),
     trial("replaced_state_file_makes_no_other_certificate_count", &[], replaced_state_file),
 ];
 
@@ -129,6 +130,24 @@ fn root_does_not_end_it_by_hand() -> Result<()> {
     refused(&unsigned)?;
     ensure!(!output.status.success(), "expected the mount of the pins to stay: {output:?}");
     event_of("umount")
+}
+
+/// The kernel asks no security module about `cgroup.kill`: root can end the daemon, but not enforcement.
+fn killed_by_its_control_group() -> Result<()> {
+    let (site, signed) = Site::with_running_program()?;
+    let unsigned = site.program("/usr/bin/id", "unsigned")?;
+    let group = Path::new("/sys/fs/cgroup/daemon");
+    fs::create_dir_all(group)?;
+    fs::write(group.join("cgroup.procs"), daemon()?.to_string())?;
+    fs::write(group.join("cgroup.kill"), "1")?;
+    soon("the daemon to end", || Ok(status()?["daemon"].is_null().then_some(())))?;
+    runs(&signed)?;
+    refused(&unsigned)?;
+    ensure!(status()?["mode"] == "enforce", "expected enforcement to go on");
+    touchmark_ok(["enforce", "--scope", &site.scope()])?;
+    let pid = daemon()?;
+    ensure!(kill(pid, Signal::SIGKILL).is_err(), "expected the new daemon to be guarded, too");
+    refused(&unsigned)
 }
 
 fn daemon() -> Result<Pid> {

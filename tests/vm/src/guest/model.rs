@@ -148,7 +148,9 @@ impl<'a> World<'a> {
             Step::Damage(name, place) => {
                 let mut content = self.inode(name).content.clone();
                 let place = usize::from(place) % content.len().max(1);
-                content.get_mut(place).map(|byte| *byte ^= 1);
+                if let Some(byte) = content.get_mut(place) {
+                    *byte ^= 1;
+                }
                 self.write(name, content)?;
             }
             Step::MapWritable(name) => self.map_writable(name)?,
