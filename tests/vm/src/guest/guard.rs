@@ -20,7 +20,7 @@ pub(crate) const TRIALS: &[Trial] = &[
     trial("order_does_not_outlive_enforcement", &[], order_does_not_outlive_enforcement).seconds(180),
     trial("root_does_not_end_it_by_hand", &[], root_does_not_end_it_by_hand).seconds(180),
     trial("daemon_killed_by_its_control_group_lets_nothing_in", &[], killed_by_its_control_group).seconds(180),
-    trial("replaced_state_file_makes_no_other_certificate_count", &[], replaced_state_file),
+    trial("replaced_state_file_makes_no_other_certificate_count", &[], replaced_state_file).seconds(180),
 ];
 
 fn locked_policy_takes_an_order() -> Result<()> {

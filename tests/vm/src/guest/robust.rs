@@ -20,7 +20,7 @@ use crate::trial::{Trial, trial};
 
 pub(crate) const TRIALS: &[Trial] = &[
     trial("storm_of_denials_is_counted_to_the_last", &[], storm).seconds(600),
-    trial("daemon_stopped_or_killed_never_lets_anything_in", &[], daemon_stopped_or_killed),
+    trial("daemon_stopped_or_killed_never_lets_anything_in", &[], daemon_stopped_or_killed).seconds(180),
     trial("permissive_never_blocks", &[], permissive_never_blocks).seconds(180),
 ];
 

@@ -18,12 +18,12 @@ const STRACE: &str = "/usr/bin/strace";
 
 pub(crate) const TRIALS: &[Trial] = &[
     trial("jit_exception", &[], jit_exception).seconds(180),
-    trial("process_memory_is_not_written", &[], process_memory_is_not_written),
+    trial("process_memory_is_not_written", &[], process_memory_is_not_written).seconds(180),
     trial("program_starts_under_no_tracer", &[Need::File(STRACE)], program_starts_under_no_tracer).seconds(180),
-    trial("tracer_does_not_attach", &[Need::File(STRACE)], tracer_does_not_attach),
+    trial("tracer_does_not_attach", &[Need::File(STRACE)], tracer_does_not_attach).seconds(180),
     trial("interpreter_is_started_by_scripts_only", &[], interpreter_is_started_by_scripts_only).seconds(180),
-    trial("sealed_file_is_decided_without_being_read", &[Need::KernelFrom(6, 8)], sealed_file),
-    trial("file_system_rule", &[], file_system_rule),
+    trial("sealed_file_is_decided_without_being_read", &[Need::KernelFrom(6, 8)], sealed_file).seconds(180),
+    trial("file_system_rule", &[], file_system_rule).seconds(180),
 ];
 
 /// How often something was denied, or would have been, for a reason.
