@@ -143,13 +143,7 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
         UNSIGNED,
     )
     .module("binfmt_misc"),
-    Technique::new(
-        "core_pattern",
-        "Have the kernel start it to take a core dump",
-        Arena::with_both,
-        core_pattern,
-        UNSIGNED,
-    ),
+    Technique::new("core_pattern", "Have the kernel start it to take a core dump", with_dumper, core_pattern, UNSIGNED),
 ];
 
 fn start_stranger(arena: &Arena) -> io::Result<()> {
@@ -330,16 +324,20 @@ fn with_registered(arena: &Arena, flags: &str) -> io::Result<()> {
 
 const CORE_PATTERN: &str = "/proc/sys/kernel/core_pattern";
 
+fn with_dumper(arena: &Arena) -> io::Result<()> {
+    arena.with_attacker()?;
+    arena.with_kernel_helper()
+}
+
 /// The kernel starts the helper by itself and says nothing about how it ended; the helper leaves a mark. The pattern has
-/// 127 bytes at most (CORENAME_MAX_SIZE), so names are short.
+/// 127 bytes at most (CORENAME_MAX_SIZE).
 fn core_pattern(arena: &Arena) -> io::Result<()> {
-    let (before, mark) = (fs::read_to_string(CORE_PATTERN)?, arena.path("m"));
-    fs::rename(arena.stranger(), arena.path("s"))?;
-    fs::write(CORE_PATTERN, format!("|{} mark {}", arena.path("s").display(), mark.display()))?;
+    let before = fs::read_to_string(CORE_PATTERN)?;
+    fs::write(CORE_PATTERN, format!("|{}", arena.kernel_helper()))?;
     let dumped = dump_core(arena);
     fs::write(CORE_PATTERN, before.trim())?;
     dumped?;
-    marked(&mark)
+    marked(&arena.path("mark"))
 }
 
 /// Has a process end so that its core is dumped; it does not end before the helper has.
