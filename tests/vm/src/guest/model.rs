@@ -14,6 +14,7 @@ use rustix::fs::XattrFlags;
 use touchmark_sys::mapping::{Access, Mapping};
 
 use crate::report;
+use crate::revoke::{remove_lists, revoke_by, succeeded};
 use crate::sh::{self, Folder};
 use crate::site::{Site, generate_key, kernel_verifies, soon, start, text, touchmark, touchmark_ok, writable};
 use crate::tiny;
@@ -32,6 +33,8 @@ const NAMES: usize = 5;
 const OURS: usize = 4;
 const THEIRS: usize = OURS + 1;
 const CONTENTS: usize = THEIRS + 1;
+/// How many contents a world sees revoked.
+const REVOCATIONS: usize = 2;
 const ATTRIBUTE: &str = "user.touchmark";
 
 fn with_seeds(seeds: &[u64]) -> Result<()> {
@@ -50,7 +53,7 @@ fn with_seeds(seeds: &[u64]) -> Result<()> {
         }
         touchmark_ok(["enforce", "--mode", "off"])?;
     }
-    Ok(())
+    remove_lists()
 }
 
 /// What all worlds share: keys, contents and their signatures.
@@ -113,6 +116,7 @@ enum Step {
     RemoveSignature(usize),
     SwapSignatures(usize, usize),
     Admit(usize),
+    Revoke(usize),
     NewPolicy,
     Nothing,
 }
@@ -123,11 +127,20 @@ struct World<'a> {
     inodes: Vec<Inode>,
     names: BTreeMap<usize, usize>,
     admitted: Vec<Vec<u8>>,
+    revoked: Vec<Vec<u8>>,
 }
 
 impl<'a> World<'a> {
     fn new(bench: &'a Bench, random: Rng) -> Result<Self> {
-        let mut world = Self { bench, random, inodes: Vec::new(), names: BTreeMap::new(), admitted: Vec::new() };
+        remove_lists()?;
+        let mut world = Self {
+            bench,
+            random,
+            inodes: Vec::new(),
+            names: BTreeMap::new(),
+            admitted: Vec::new(),
+            revoked: Vec::new(),
+        };
         for name in 0..NAMES {
             world.create(name, name % CONTENTS)?;
         }
@@ -174,6 +187,7 @@ impl<'a> World<'a> {
                 self.sign(other, first)?;
             }
             Step::Admit(name) => self.admit(name)?,
+            Step::Revoke(name) => self.revoke(name)?,
             Step::NewPolicy => self.bench.site.enforce(&["--no-daemon"])?,
             Step::Nothing => {}
         }
@@ -209,6 +223,8 @@ impl<'a> World<'a> {
             33..36 => Step::SwapSignatures(name, other),
             36..38 => Step::Admit(name),
             38 => Step::NewPolicy,
+            // Nothing gives back what was revoked: a few are enough.
+            _ if self.revoked.len() < REVOCATIONS => Step::Revoke(name),
             _ => Step::Nothing,
         }
     }
@@ -299,7 +315,8 @@ impl<'a> World<'a> {
     fn admit(&mut self, name: usize) -> Result<()> {
         let code = touchmark(["admit", text(&self.path(name))])?.status.code();
         let inode = self.inode(name);
-        let holds = self.bench.holds(&inode.content, inode.signature.as_deref());
+        let holds =
+            self.bench.holds(&inode.content, inode.signature.as_deref()) && !self.revoked.contains(&inode.content);
         ensure!(code == Some(i32::from(!holds)), "admit ended with {code:?} for {inode:?}");
         if holds {
             self.admitted.push(inode.content.clone());
@@ -307,9 +324,17 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    fn revoke(&mut self, name: usize) -> Result<()> {
+        let path = self.path(name);
+        let words = ["--file", text(&path), "--reason", "of the model"];
+        succeeded(revoke_by(self.bench.site.key().parent().context("expected a folder")?, &words)?)?;
+        self.revoked.push(self.inode(name).content.clone());
+        Ok(())
+    }
+
     fn allowed(&self, inode: &Inode) -> bool {
         let signed = kernel_verifies() && self.bench.holds(&inode.content, inode.signature.as_deref());
-        signed || self.admitted.contains(&inode.content)
+        (signed || self.admitted.contains(&inode.content)) && !self.revoked.contains(&inode.content)
     }
 
     /// Tries every file, and starts one.

@@ -70,7 +70,8 @@ impl Drop for Scene {
     }
 }
 
-fn remove_lists() -> Result<()> {
+/// Forgets the lists of the trials before.
+pub(crate) fn remove_lists() -> Result<()> {
     match fs::remove_dir_all(LISTS) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
