@@ -6,6 +6,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::io::Errno;
+
 use crate::Technique;
 use crate::arena::{Arena, run};
 
@@ -47,7 +49,9 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
         Arena::with_attacker,
         |arena| arena.attack("own-memory", NOTHING),
         &["process-memory"],
-    ),
+    )
+    // Debian's newest lets only tracers write over what may not be written (CONFIG_PROC_MEM_FORCE_PTRACE).
+    .kernel_stops_from(6, 13, Errno::IO),
     Technique::new(
         "traced_exec",
         "Starting an approved program under a tracer that was there before",

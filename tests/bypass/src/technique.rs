@@ -53,6 +53,8 @@ pub struct Technique {
     pub since: (u32, u32),
     /// The kernel module that it needs.
     pub module: Option<&'static str>,
+    /// From this kernel on it fails by itself where there is no rule, with this error.
+    pub kernel_stops_from: Option<((u32, u32), Errno)>,
 }
 
 type Step = fn(&Arena) -> io::Result<()>;
@@ -78,6 +80,7 @@ impl Technique {
             options: &[],
             since: (0, 0),
             module: None,
+            kernel_stops_from: None,
         }
     }
 
@@ -95,6 +98,10 @@ impl Technique {
 
     pub(crate) const fn since(self, major: u32, minor: u32) -> Self {
         Self { since: (major, minor), ..self }
+    }
+
+    pub(crate) const fn kernel_stops_from(self, major: u32, minor: u32, errno: Errno) -> Self {
+        Self { kernel_stops_from: Some(((major, minor), errno)), ..self }
     }
 
     pub(crate) const fn module(self, module: &'static str) -> Self {

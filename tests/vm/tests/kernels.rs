@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Boots each stock kernel and runs the guest's trials in it: `linux_6_12::MODULE::NAME`.
+//! Boots each stock kernel and runs the guest's trials in it: `linux_6_12::MODULE::NAME`. As many machines run at once as
+//! there are processors.
 //!
 //! `TOUCHMARK_VM_KERNELS=6.12` selects kernels, a filter selects trials, `TOUCHMARK_VM_CONSOLE=1` shows the consoles.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -16,12 +18,12 @@ use touchmark_vm::{Accel, Contents, Image, Kernel, Options, Programs, Tree, run_
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let threads = Threads::default();
-    match prepare(&arguments, &threads) {
-        Ok(trials) => {
+    match prepare(&arguments) {
+        Ok((trials, boots)) => {
+            let machines = start(boots);
             let code = libtest_mimic::run(&arguments, trials).exit_code();
             // Machines and scratch folders are gone when these threads are.
-            threads.lock().map(|mut threads| threads.drain(..).for_each(|thread| drop(thread.join()))).ok();
+            machines.into_iter().for_each(|machine| drop(machine.join()));
             code
         }
         Err(error) => {
@@ -31,11 +33,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The threads that run machines.
-type Threads = Arc<Mutex<Vec<JoinHandle<()>>>>;
-
-/// The trials of all selected kernels; the first of a kernel's that is asked for boots it.
-fn prepare(arguments: &Arguments, threads: &Threads) -> Result<Vec<Trial>> {
+/// The trials of all selected kernels, and the machines that they are to run in.
+fn prepare(arguments: &Arguments) -> Result<(Vec<Trial>, Vec<Boot>)> {
     let programs = Programs::build()?;
     let infos: Vec<TrialInfo> = programs.trials()?.into_iter().filter(|trial| !trial.bench).collect();
     let kernels = Kernel::selected()?;
@@ -43,32 +42,46 @@ fn prepare(arguments: &Arguments, threads: &Threads) -> Result<Vec<Trial>> {
         |kernel: &Kernel, info: &TrialInfo| format!("linux_{}::{}", kernel.version.replace('.', "_"), info.name);
     if arguments.list {
         let all = kernels.iter().flat_map(|kernel| infos.iter().map(move |info| names(kernel, info)));
-        return Ok(all.map(|name| Trial::test(name, || Ok(()))).collect());
+        return Ok((all.map(|name| Trial::test(name, || Ok(()))).collect(), Vec::new()));
     }
     let contents = kernels.iter().fold(Contents::new().programs(&programs), Contents::modules);
     let shared = Arc::new((Image::build(&Tree::fetch()?, &contents)?, programs));
 
-    let mut trials = Vec::new();
+    let (mut trials, mut boots) = (Vec::new(), Vec::new());
     for kernel in kernels {
         let mut senders = HashMap::new();
         let mut wanted = Vec::new();
-        let mut waiting = Vec::new();
         for info in &infos {
-            let (sender, receiver) = channel();
-            let probe = Trial::test(names(&kernel, info), || Ok(()));
-            if !arguments.is_filtered_out(&probe) {
+            let name = names(&kernel, info);
+            if !arguments.is_filtered_out(&Trial::test(&name, || Ok(()))) {
+                let (sender, receiver) = channel();
                 wanted.push(info.clone());
+                senders.insert(info.name.clone(), sender);
+                trials.push(Trial::ignorable_test(name.clone(), move || result(&name, &receiver)));
             }
-            senders.insert(info.name.clone(), sender);
-            waiting.push((names(&kernel, info), receiver));
         }
-        let boot = Arc::new(Mutex::new(Some(Boot { kernel, wanted, senders, shared: Arc::clone(&shared) })));
-        for (name, receiver) in waiting {
-            let (boot, threads) = (Arc::clone(&boot), Arc::clone(threads));
-            trials.push(Trial::ignorable_test(name.clone(), move || result(&name, &boot, &threads, &receiver)));
+        if !wanted.is_empty() {
+            boots.push(Boot { kernel, wanted, senders, shared: Arc::clone(&shared) });
         }
     }
-    Ok(trials)
+    Ok((trials, boots))
+}
+
+/// Runs the machines, one for each processor at a time; who comes first is who was named first.
+fn start(boots: Vec<Boot>) -> Vec<JoinHandle<()>> {
+    let count = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(boots.len());
+    let waiting = Arc::new(Mutex::new(VecDeque::from(boots)));
+    let next = |waiting: &Mutex<VecDeque<Boot>>| waiting.lock().ok()?.pop_front();
+    (0..count)
+        .map(|_| {
+            let waiting = Arc::clone(&waiting);
+            std::thread::spawn(move || {
+                while let Some(boot) = next(&waiting) {
+                    boot.run();
+                }
+            })
+        })
+        .collect()
 }
 
 /// What it takes to run one kernel's trials.
@@ -101,17 +114,7 @@ impl Boot {
 }
 
 /// The result of one trial, waited for.
-fn result(
-    name: &str,
-    boot: &Mutex<Option<Boot>>,
-    threads: &Threads,
-    receiver: &Receiver<Result<Outcome, String>>,
-) -> Result<Completion, Failed> {
-    let boot = boot.lock().map_err(|_| "the machine's thread panicked")?.take();
-    if let Some(boot) = boot {
-        let thread = std::thread::spawn(move || boot.run());
-        threads.lock().map_err(|_| "a machine's thread panicked")?.push(thread);
-    }
+fn result(name: &str, receiver: &Receiver<Result<Outcome, String>>) -> Result<Completion, Failed> {
     match receiver
         .recv()
         .context("the machine's thread ended early")

@@ -11,8 +11,8 @@ use serde_json::Value;
 use touchmark_bypass::{Arena, Outcome, Rule, Technique};
 
 use crate::bypass::Results;
-use crate::sh;
 use crate::site::{Site, soon, text, touchmark, touchmark_ok};
+use crate::{sh, system};
 
 /// Where the processes are that the rule is about.
 const GROUP: &str = "/sys/fs/cgroup/bypass";
@@ -64,8 +64,9 @@ fn without(site: &Site, technique: &Technique) -> Result<()> {
         site.enforce(&["--unguarded", "--force"])?;
     }
     let ended = attempt(technique, &arena, &["unshare", "--mount", "--propagation", "private"], "")?;
-    match technique.outcome {
-        Outcome::KernelStops(errno) => fails_with(ended, errno),
+    let from = technique.kernel_stops_from.filter(|(version, _)| system::kernel_version() >= *version);
+    match (technique.outcome, from) {
+        (Outcome::KernelStops(errno), _) | (_, Some((_, errno))) => fails_with(ended, errno),
         _ => works(ended).context("it should work where there is no rule"),
     }
 }
