@@ -49,22 +49,40 @@ fn prepare(arguments: &Arguments) -> Result<(Vec<Trial>, Vec<Boot>)> {
 
     let (mut trials, mut boots) = (Vec::new(), Vec::new());
     for kernel in kernels {
-        let mut senders = HashMap::new();
-        let mut wanted = Vec::new();
-        for info in &infos {
-            let name = names(&kernel, info);
-            if !arguments.is_filtered_out(&Trial::test(&name, || Ok(()))) {
-                let (sender, receiver) = channel();
-                wanted.push(info.clone());
-                senders.insert(info.name.clone(), sender);
-                trials.push(Trial::ignorable_test(name.clone(), move || result(&name, &receiver)));
+        for part in parts(&infos) {
+            let mut boot = Boot {
+                kernel: kernel.clone(),
+                wanted: Vec::new(),
+                senders: HashMap::new(),
+                shared: Arc::clone(&shared),
+            };
+            for info in part {
+                let name = names(&kernel, info);
+                if !arguments.is_filtered_out(&Trial::test(&name, || Ok(()))) {
+                    let (sender, receiver) = channel();
+                    boot.wanted.push(info.clone());
+                    boot.senders.insert(info.name.clone(), sender);
+                    trials.push(Trial::ignorable_test(name.clone(), move || result(&name, &receiver)));
+                }
             }
-        }
-        if !wanted.is_empty() {
-            boots.push(Boot { kernel, wanted, senders, shared: Arc::clone(&shared) });
+            if !boot.wanted.is_empty() {
+                boots.push(boot);
+            }
         }
     }
     Ok((trials, boots))
+}
+
+/// The first modules of the parts that run in machines of their own: so no processor waits long for the last machine.
+/// Modules are not split, because some trials share what they found.
+const PARTS: [&str; 2] = ["robust::", "bypass::"];
+
+fn parts(infos: &[TrialInfo]) -> Vec<&[TrialInfo]> {
+    let begins = |index: &usize| PARTS.iter().any(|part| infos[*index].name.starts_with(part));
+    let continues = |index: &usize| infos[*index - 1].name.split("::").next() == infos[*index].name.split("::").next();
+    let cuts = (1..infos.len()).filter(|index| begins(index) && !continues(index));
+    let ends = cuts.clone().chain([infos.len()]);
+    [0].into_iter().chain(cuts).zip(ends).map(|(begin, end)| &infos[begin..end]).collect()
 }
 
 /// Runs the machines, one for each processor at a time; who comes first is who was named first.
