@@ -4,6 +4,7 @@
 #define TOUCHMARK_PROGRAM_H
 
 #include "check.h"
+#include "process.h"
 
 static __always_inline bool has_own_name(struct file *file)
 {
@@ -32,7 +33,7 @@ static __always_inline struct tm_inode *learn_digest(struct file *file)
 
 /*
  * Touchmark's own programs are known by their digest even where nothing is checked. The dynamic linker takes no
- * LD_PRELOAD or LD_AUDIT for them, so that what they may do is theirs alone.
+ * LD_PRELOAD or LD_AUDIT for them under a guard, so that what they may do is theirs alone.
  */
 static __always_inline void recognize_own(struct linux_binprm *bprm)
 {
