@@ -39,7 +39,7 @@ static __always_inline void recognize_own(struct linux_binprm *bprm)
 {
 	struct tm_inode *state;
 
-	if (!has_own_name(bprm->file))
+	if (!guards(active_policy()) || !has_own_name(bprm->file))
 		return;
 	state = learn_digest(bprm->file);
 	if (state && roles_by_key(&state->key) & (TM_ROLE_STEER | TM_ROLE_DAEMON))

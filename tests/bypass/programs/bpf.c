@@ -9,17 +9,21 @@ static long bpf(int command, union bpf_attr *attribute)
 	return syscall(SYS_bpf, command, attribute, sizeof(*attribute));
 }
 
-/* A descriptor of the first map or program of this name; -1 and errno. */
+/*
+ * A descriptor of the newest map or program of this name, as older ones may be about to go; -1 and errno. The first
+ * refusal ends the search.
+ */
 static int by_name(const char *name, int next, int open_by_id, size_t name_at, void *info, size_t size)
 {
 	unsigned int id = 0;
+	int newest = -1;
 
 	for (;;) {
 		union bpf_attr attribute = { .start_id = id };
 		int found;
 
 		if (bpf(next, &attribute))
-			return -1;
+			return newest;
 		id = attribute.next_id;
 		attribute = (union bpf_attr){ .map_id = id };
 		found = bpf(open_by_id, &attribute);
@@ -29,12 +33,13 @@ static int by_name(const char *name, int next, int open_by_id, size_t name_at, v
 			continue;
 		attribute = (union bpf_attr){ .info = { found, size, (uintptr_t)info } };
 		if (bpf(BPF_OBJ_GET_INFO_BY_FD, &attribute) == 0 && strcmp((char *)info + name_at, name) == 0)
-			return found;
-		close(found);
+			newest = found;
+		else
+			close(found);
 	}
 }
 
-/* Turns the policy off. Maps that are nobody's business may come first; the first refusal ends it. */
+/* Turns the policy off. */
 static int write_map(char **arguments)
 {
 	struct bpf_map_info info = {};

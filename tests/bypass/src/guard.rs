@@ -26,7 +26,7 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
     guarded("unlink_pin", "Remove a pinned link, which detaches its program", |_| {
         fs::remove_file(format!("{PINS}/links/check_exec"))
     }),
-    guarded("rename_pins", "Move the pins away", |_| fs::rename(PINS, "/sys/fs/bpf/elsewhere")),
+    guarded("rename_pins", "Move the pins away", rename_pins),
     guarded("unmount_pins", "Unmount the BPF file system", |_| Ok(umount2("/sys/fs/bpf", MntFlags::MNT_DETACH)?)),
     guarded("unmount_above", "Detach the mount above it (umount -l /sys)", |_| {
         Ok(umount2("/sys", MntFlags::MNT_DETACH)?)
@@ -48,6 +48,13 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
     guarded("own_bpf_map", "Make and write a BPF map of one's own", |arena| arena.attack("own-map", NOTHING))
         .outcome(Outcome::Rightful),
 ];
+
+/// And back, as what is tried next would meet them.
+fn rename_pins(_: &Arena) -> io::Result<()> {
+    const ELSEWHERE: &str = "/sys/fs/bpf/elsewhere";
+    fs::rename(PINS, ELSEWHERE)?;
+    fs::rename(ELSEWHERE, PINS)
+}
 
 fn daemon() -> io::Result<i32> {
     let text = fs::read_to_string("/run/touchmark/touchmarkd.pid")?;
