@@ -28,31 +28,63 @@ pub(crate) fn measure(kernel: &str) -> Result<Value> {
     if let Some(message) = failure {
         bail!("{message}");
     }
-    println!("\nkernel {}, instructions, medians", kernel.release);
-    for name in ["exec", "mmap", "open"] {
-        let (off, on) = (numbers(&data, name, "off")?, numbers(&data, name, "on")?);
-        let added = (Spread::of_ratios(&on, &off).median - 1.0) * 100.0;
-        println!(
-            "  {name:<6} {:>10.0} off {:>10.0} on   {added:+.2} %",
-            Spread::of(&off).median,
-            Spread::of(&on).median
-        );
-    }
-    println!("  first start of a program of a size: instructions more than without any check");
-    let first = |key| numbers(&data, "first_exec", key);
-    let (bytes, off, ours, ima) = (first("bytes")?, first("off")?, first("touchmark")?, first("ima_measure")?);
-    for (index, size) in bytes.iter().enumerate() {
-        println!(
-            "  {size:>9} bytes: touchmark {:>10.0}, IMA {:>10.0}",
-            ours[index] - off[index],
-            ima[index] - off[index]
-        );
-    }
+    println!(
+        "\nkernel {}: instructions without any protection, and what each protection makes of them",
+        kernel.release
+    );
+    print(&Protections::of(&data)?);
     Ok(json!({ "kernel": kernel.release, "unit": "instructions", "values": data }))
 }
 
-fn numbers(data: &Map<String, Value>, name: &str, key: &str) -> Result<Vec<f64>> {
-    let list = data.get(name).and_then(|value| value.get(key)).and_then(Value::as_array);
-    let numbers: Option<Vec<f64>> = list.and_then(|list| list.iter().map(Value::as_f64).collect());
-    numbers.filter(|numbers| !numbers.is_empty()).with_context(|| format!("the guest reported no {key} of {name}"))
+/// What was measured under each protection, a list of rounds each.
+struct Protections<'a>(Vec<(&'static str, &'a Vec<Value>)>);
+
+impl<'a> Protections<'a> {
+    fn of(data: &'a Map<String, Value>) -> Result<Self> {
+        let all = data.get("protections").context("the guest reported nothing")?;
+        let rounds = |name| Some((name, all.get(name)?.as_array()?));
+        let wanted = ["off", "touchmark", "touchmark_uncached", "ima", "fapolicyd"].map(rounds);
+        Ok(Self(wanted.into_iter().collect::<Option<_>>().context("a protection was not measured")?))
+    }
+
+    /// The figure at this place of each round (a JSON pointer): its median under each protection, if there is one.
+    fn medians(&self, place: &str) -> Vec<Option<f64>> {
+        let median = |rounds: &Vec<Value>| {
+            let values: Vec<_> = rounds.iter().filter_map(|round| round.pointer(place)?.as_f64()).collect();
+            (!values.is_empty()).then(|| Spread::of(&values).median)
+        };
+        self.0.iter().map(|(_, rounds)| median(rounds)).collect()
+    }
+}
+
+fn print(protections: &Protections<'_>) {
+    println!("{:<28} {:>11} {:>10} {:>10} {:>10} {:>10}", "", "off", "touchmark", "uncached", "IMA", "fapolicyd");
+    let row = |label: &str, place: &str| {
+        let medians = protections.medians(place);
+        let Some(Some(off)) = medians.first() else { return };
+        print!("{label:<28} {off:>11.0}");
+        for other in &medians[1..] {
+            match other {
+                Some(other) if other / off < 2.0 => print!(" {:>+8.2} %", (other / off - 1.0) * 100.0),
+                Some(other) => print!(" {:>8.1} x", other / off),
+                None => print!(" {:>10}", "-"),
+            }
+        }
+        println!();
+    };
+    row("start and end of a program", "/exec");
+    row("map a library", "/mmap");
+    row("map a file for reading", "/mmap_read");
+    row("open a file", "/open");
+    for (index, size) in ["64 KiB", "256 KiB", "1 MiB", "4 MiB"].iter().enumerate() {
+        row(&format!("first start, {size}"), &format!("/first_exec/{index}"));
+    }
+    row("first mapping, 64 KiB", "/first_mmap");
+    row("first opening, 64 KiB", "/first_open");
+    row("S2: ls -Al", "/list");
+    row("S2: build, scaled", "/build");
+    let names = protections.0[0].1.first().and_then(|round| round["programs"].as_object());
+    for name in names.into_iter().flat_map(Map::keys) {
+        row(&format!("S0: {name}"), &format!("/programs/{name}"));
+    }
 }

@@ -14,10 +14,10 @@ use crate::cache::{self, FetchLock, Scratch};
 use crate::command;
 
 /// Counted up when the tree's making or [`PACKAGES`] change, so that an older cache is not taken for it.
-const LAYOUT: u32 = 3;
+const LAYOUT: u32 = 4;
 
 /// What the tree is for: enough programs and libraries to be a system, and the libraries that our own binaries need.
-const PACKAGES: [&str; 46] = [
+const PACKAGES: [&str; 48] = [
     "base-files",
     "base-passwd",
     "bash",
@@ -64,6 +64,8 @@ const PACKAGES: [&str; 46] = [
     "bzip2",
     "zstd",
     "fapolicyd",
+    "make",
+    "tcc",
 ];
 
 /// A file tree in the cache. Never write to it: [`crate::Image`] makes copies.

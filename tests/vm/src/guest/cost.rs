@@ -1,174 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What enforcement costs, for machines whose clock counts instructions: one nanosecond is one instruction.
-//!
-//! Each figure is measured with enforcement off and on, in turn, in one boot.
+//! What each protection costs, on a machine whose clock counts instructions: without any, with Touchmark, with fapolicyd
+//! and with IMA's appraisal, in turn in one boot. The last stays until the next boot, so it has one round, the last.
 
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::json;
-use touchmark_sys::mapping::{Access, Mapping};
+use anyhow::{Context, Result};
+use touchmark_vm::protocol::GUEST_ON_DISK;
 
-use crate::report;
 use crate::sh::{self, Folder};
-use crate::site::{kernel_verifies, text, touchmark_ok};
-use crate::trial::{Trial, trial};
+use crate::site::{generate_key_of, kernel_verifies, text, touchmark_ok};
+use crate::trial::{Need, Trial, trial};
+use crate::workload::{self, BUILDERS, S0, Times};
+use crate::{fapolicyd, ima, report};
 
-const PROGRAM: &str = "/usr/bin/true";
-/// How often off and on are measured in turn.
+/// How often the protections are measured in turn.
 const ROUNDS: usize = 3;
-/// What is repeated for one median.
-const REPEATS: usize = 21;
-/// Sizes of programs that nothing is known of yet, in bytes.
-const SIZES: [u64; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// What is repeated for one median, and where every start is hashed.
+const REPEATS: &str = "21";
+const FEW_REPEATS: &str = "3";
+/// The workload's primary group, which the neighbours' rules are about.
+const GROUP: &str = "4711";
 
 pub(crate) const TRIALS: &[Trial] =
-    &[trial("cached", &[], cached).bench().seconds(900), trial("uncached", &[], uncached).bench().seconds(900)];
+    &[trial("protections", &[Need::File(fapolicyd::PROGRAM), Need::File(ima::POLICY)], protections)
+        .bench()
+        .seconds(3600)];
 
-/// A decision that is known: starting a program, mapping a library, and opening a file, which is not decided at all.
-fn cached() -> Result<()> {
-    let owner = Owner::new()?;
-    let (mut off, mut on) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        off.push(Sample::take()?);
-        owner.enforce()?;
-        on.push(Sample::take()?);
+fn protections() -> Result<()> {
+    let bench = Bench::new()?;
+    let mut times: BTreeMap<&str, Vec<Times>> = BTreeMap::new();
+    let mut add = |name, sample| times.entry(name).or_default().push(sample);
+    let samples =
+        |kind: &str| (0..ROUNDS).map(|round| bench.unseen(&format!("{kind}-{round}"))).collect::<Result<Vec<_>>>();
+    let (off, touchmark, neighbour, appraised) =
+        (samples("off")?, samples("touchmark")?, samples("fapolicyd")?, bench.unseen("ima")?);
+    bench.sign(&bench.common)?;
+    touchmark.iter().try_for_each(|(_, files)| bench.sign(files))?;
+    for round in 0..ROUNDS {
+        add("off", bench.sample(&off[round].0, REPEATS)?);
+
+        bench.enforce(&touchmark[round].1, &[])?;
+        add("touchmark", bench.sample(&touchmark[round].0, REPEATS)?);
         touchmark_ok(["enforce", "--mode", "off"])?;
-    }
-    let report = |name, figure: fn(&Sample) -> u64| {
-        let all = |samples: &[Sample]| samples.iter().map(figure).collect::<Vec<_>>();
-        report::value(name, json!({ "off": all(&off), "on": all(&on) }))
-    };
-    report("exec", |sample| sample.exec)?;
-    report("mmap", |sample| sample.mmap)?;
-    report("open", |sample| sample.open)?;
-    Ok(())
-}
 
-/// The first decision about a program, beside what IMA's own measurement of a file of that size adds.
-fn uncached() -> Result<()> {
-    let owner = Owner::new()?;
-    let folder = Folder::new()?;
-    let programs = |label: &str| -> Result<Vec<PathBuf>> {
-        SIZES.iter().map(|size| owner.program(&folder.path().join(format!("{label}-{size}")), *size)).collect()
-    };
-    let (plain, ours, ima) = (programs("plain")?, programs("ours")?, programs("ima")?);
-    let plain = first_starts(&plain)?;
-    owner.enforce()?;
-    if !kernel_verifies() {
-        ours.iter().try_for_each(|program| crate::site::admit(program))?;
+        let mut trusted = bench.common.clone();
+        trusted.extend(neighbour[round].1.iter().cloned());
+        fapolicyd::configure(GROUP, "", &sh::sha256(&trusted)?)?;
+        let daemon = fapolicyd::Daemon::start()?;
+        add("fapolicyd", bench.sample(&neighbour[round].0, REPEATS)?);
+        drop(daemon);
     }
-    let ours = first_starts(&ours)?;
+    // ext4 by its magic number: nothing is kept, as in S2's column for an empty cache.
+    bench.enforce(&BTreeSet::new(), &["--file-system", "0xef53=hash"])?;
+    add("touchmark_uncached", bench.sample(&bench.project, FEW_REPEATS)?);
     touchmark_ok(["enforce", "--mode", "off"])?;
-    fs::write("/sys/kernel/security/ima/policy", "measure func=BPRM_CHECK mask=MAY_EXEC\n")
-        .context("IMA takes no policy")?;
-    let ima = first_starts(&ima)?;
-    report::value("first_exec", json!({ "bytes": SIZES, "off": plain, "touchmark": ours, "ima_measure": ima }))
+
+    let labelled: BTreeSet<_> = bench.common.union(&appraised.1).cloned().collect();
+    ima::label(&sh::sha256(&labelled)?)?;
+    ima::appraise(&["BPRM_CHECK", "MMAP_CHECK mask=MAY_EXEC"], &[format!("gid={GROUP}")])?;
+    add("ima", bench.sample(&appraised.0, REPEATS)?);
+    report::value("sizes", workload::SIZES)?;
+    report::value("protections", times)
 }
 
-/// A key, and everything that runs here signed with it.
-struct Owner {
-    keys: Folder,
+/// A key, what the workload runs, and the files that are new in each round.
+struct Bench {
+    folder: Folder,
+    /// What is compiled, in a folder without unseen files.
+    project: PathBuf,
+    common: BTreeSet<PathBuf>,
 }
 
-impl Owner {
+impl Bench {
     fn new() -> Result<Self> {
-        let owner = Self { keys: Folder::new()? };
+        let folder = Folder::new()?;
         // The algorithm that most keys have, and the default.
-        let folder = owner.keys.path().join("own");
-        touchmark_ok(["key", "generate", "--algorithm", "rsa2048", "--out", text(&folder)])?;
-        for program in [PROGRAM, "/usr/bin/touchmark", "/usr/sbin/touchmarkd"] {
-            owner.sign(Path::new(program))?;
-            // Libraries and the dynamic linker, by their real names.
-            let listed = sh::succeed(["ldd", program])?;
-            for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
-                owner.sign(&fs::canonicalize(library)?)?;
-            }
+        generate_key_of("rsa2048", &folder.path().join("own"))?;
+        let project = folder.path().join("project");
+        workload::prepare_build(&project)?;
+        let programs = S0.iter().map(|name| format!("/usr/bin/{name}"));
+        let others = BUILDERS.into_iter().chain([
+            "/usr/bin/touchmark",
+            "/usr/sbin/touchmarkd",
+            GUEST_ON_DISK,
+            "/usr/bin/setpriv",
+        ]);
+        let mut common = BTreeSet::new();
+        for program in programs.chain(others.map(str::to_owned)) {
+            common.append(&mut sh::with_libraries(&program)?);
         }
-        Ok(owner)
+        Ok(Self { folder, project, common })
     }
 
-    fn sign(&self, path: &Path) -> Result<()> {
-        let (key, certificate) = (self.keys.path().join("own/key.pem"), self.certificate());
-        let words = ["sign", "--key", text(&key), "--cert", text(&certificate), "--container", "xattr", text(path)];
+    /// A folder with the project and files that nothing is known of.
+    fn unseen(&self, name: &str) -> Result<(PathBuf, BTreeSet<PathBuf>)> {
+        let folder = self.folder.path().join(name);
+        fs::create_dir(&folder)?;
+        let files = workload::prepare_unseen(&folder)?;
+        workload::prepare_build(&folder)?;
+        Ok((folder, files.into_iter().collect()))
+    }
+
+    fn own(&self, name: &str) -> PathBuf {
+        self.folder.path().join("own").join(name)
+    }
+
+    fn sign(&self, files: &BTreeSet<PathBuf>) -> Result<()> {
+        let (key, certificate) = (self.own("key.pem"), self.own("cert.pem"));
+        let words = ["sign", "--key", text(&key), "--cert", text(&certificate), "--container", "xattr"];
+        let words = words.map(Path::new).into_iter().chain(files.iter().map(PathBuf::as_path));
         touchmark_ok(words).map(drop)
     }
 
-    /// A signed program of this size.
-    fn program(&self, path: &Path, size: u64) -> Result<PathBuf> {
-        fs::copy(PROGRAM, path)?;
-        File::options().write(true).open(path)?.set_len(size)?;
-        self.sign(path)?;
-        // In the page cache, so that the disk is not measured.
-        ensure!(fs::read(path)?.len() as u64 == size, "the program has another size");
-        Ok(path.to_owned())
-    }
-
-    fn certificate(&self) -> PathBuf {
-        self.keys.path().join("own/cert.pem")
-    }
-
-    /// For all of the root file system.
-    fn enforce(&self) -> Result<()> {
-        let certificate = self.certificate();
-        let start = |mode| {
-            touchmark_ok(["enforce", "--force", "--cert", text(&certificate), "--scope", "mount:/", "--mode", mode])
-        };
+    /// For all of the root file system. Kernels that look at no signature are told of each file, `new` ones among them.
+    fn enforce(&self, new: &BTreeSet<PathBuf>, options: &[&str]) -> Result<()> {
+        let certificate = self.own("cert.pem");
+        let words = ["enforce", "--force", "--cert", text(&certificate), "--scope", "mount:/", "--mode"];
+        let start = |mode| touchmark_ok(words.iter().chain(&[mode]).chain(options));
         if !kernel_verifies() {
             start("permissive")?;
-            for folder in ["/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu"] {
-                // Most files there are not signed; those that are count.
-                crate::site::touchmark(["admit", "-r", folder])?;
-            }
+            let files = self.common.iter().chain(new).map(PathBuf::as_path);
+            touchmark_ok([Path::new("admit")].into_iter().chain(files))?;
         }
         start("enforce").map(drop)
     }
-}
 
-struct Sample {
-    exec: u64,
-    mmap: u64,
-    open: u64,
-}
-
-impl Sample {
-    fn take() -> Result<Self> {
-        let library = File::open(PROGRAM)?;
-        Ok(Self {
-            exec: median(|| run_true(Path::new(PROGRAM)))?,
-            mmap: median(|| Mapping::new(&library, 4096, Access::Execute).map(drop).context("mmap is refused"))?,
-            open: median(|| File::open(PROGRAM).map(drop).context("open is refused"))?,
-        })
+    fn sample(&self, folder: &Path, repeats: &str) -> Result<Times> {
+        let words = ["setpriv", "--regid", GROUP, "--keep-groups", GUEST_ON_DISK, "workload", text(folder), repeats];
+        serde_json::from_str(&sh::succeed(words)?).context("the workload printed no times")
     }
-}
-
-fn first_starts(programs: &[PathBuf]) -> Result<Vec<u64>> {
-    // What is not particular to the file is warm.
-    (0..5).try_for_each(|_| run_true(Path::new(PROGRAM)))?;
-    programs.iter().map(|program| time(|| run_true(program))).collect()
-}
-
-fn run_true(program: &Path) -> Result<()> {
-    let status = Command::new(program).stdin(Stdio::null()).status();
-    let status = status.with_context(|| format!("{} cannot be started", program.display()))?;
-    ensure!(status.success(), "{} ended with {status}", program.display());
-    Ok(())
-}
-
-/// The median after as many runs to warm up.
-fn median(mut run: impl FnMut() -> Result<()>) -> Result<u64> {
-    (0..REPEATS).try_for_each(|_| run())?;
-    let mut times = (0..REPEATS).map(|_| time(&mut run)).collect::<Result<Vec<_>>>()?;
-    times.sort_unstable();
-    Ok(times[REPEATS / 2])
-}
-
-/// Nanoseconds, which are instructions on a counted machine.
-fn time(run: impl FnOnce() -> Result<()>) -> Result<u64> {
-    let begin = Instant::now();
-    run()?;
-    u64::try_from(begin.elapsed().as_nanos()).context("too long")
 }

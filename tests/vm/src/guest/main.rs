@@ -9,8 +9,10 @@ mod control;
 mod cost;
 mod enforce;
 mod family;
+mod fapolicyd;
 mod faults;
 mod guard;
+mod ima;
 mod init;
 mod memlock;
 mod model;
@@ -30,6 +32,7 @@ mod system;
 mod tiny;
 mod trial;
 mod upgrade;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -64,6 +67,12 @@ fn main() -> ExitCode {
         ["trial", name] => return trial::run(MODULES, name),
         ["attempt", name, folder, group] => return bypass::attempt(name, folder, group),
         ["neighbour", name, folder] => return neighbours::attempt(name, folder),
+        ["workload", folder, repeats] => {
+            if let Err(error) = workload::run(folder, repeats) {
+                eprintln!("{error:#}");
+                return ExitCode::FAILURE;
+            }
+        }
         ["act", act] => return act::run(act),
         ["on-disk"] => init::second_stage(MODULES),
         [] if std::process::id() == 1 => init::first_stage(),

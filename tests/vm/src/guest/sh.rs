@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Small helpers for trials: commands, files, mounts that go away, and expected errors.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,20 @@ pub(crate) fn succeed<S: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item =
         bail!("`{}` ended with {}: {}", words.join(" "), output.status, said.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The SHA-256 of each file, in hexadecimal digits.
+pub(crate) fn sha256(paths: &BTreeSet<PathBuf>) -> Result<Vec<(PathBuf, String)>> {
+    let said = succeed([Path::new("sha256sum")].into_iter().chain(paths.iter().map(PathBuf::as_path)))?;
+    let digest = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+    Ok(paths.iter().cloned().zip(said.lines().map(digest)).collect())
+}
+
+/// A program and the libraries that it is linked with, by their real names.
+pub(crate) fn with_libraries(program: &str) -> Result<BTreeSet<PathBuf>> {
+    let listed = succeed(["ldd", program])?;
+    let libraries = listed.split_whitespace().filter(|word| word.starts_with('/'));
+    [program].into_iter().chain(libraries).map(|path| fs::canonicalize(path).context("a library is gone")).collect()
 }
 
 /// Checks that something failed, with just this error.

@@ -139,7 +139,12 @@ pub(crate) fn admit(path: &Path) -> Result<()> {
 
 /// Makes a key in a new folder.
 pub(crate) fn generate_key(folder: &Path) -> Result<()> {
-    touchmark_ok(["key", "generate", "--algorithm", "ecdsa-p256", "--out", text(folder)]).map(drop)
+    generate_key_of("ecdsa-p256", folder)
+}
+
+/// Makes a key for an algorithm, in a new folder.
+pub(crate) fn generate_key_of(algorithm: &str, folder: &Path) -> Result<()> {
+    touchmark_ok(["key", "generate", "--algorithm", algorithm, "--out", text(folder)]).map(drop)
 }
 
 /// Runs `touchmark`.
