@@ -7,7 +7,7 @@
 #ifndef TOUCHMARK_ABI_H
 #define TOUCHMARK_ABI_H
 
-#define TM_ABI_VERSION 2
+#define TM_ABI_VERSION 3
 
 #define TM_DIGEST_SIZE 32
 #define TM_COMM_SIZE 16
@@ -86,6 +86,7 @@ enum tm_hook {
 	TM_HOOK_BPF = 10,	/* bpf_map, bpf_prog: a descriptor of what is ours */
 	TM_HOOK_KILL = 11,	/* task_kill of the daemon */
 	TM_HOOK_LOCKDOWN = 12,	/* locked_down: ways around the kernel's own protection */
+	TM_HOOK_PRCTL = 14,	/* task_prctl: a process that names another file as its program */
 };
 
 /*
@@ -179,11 +180,12 @@ enum tm_guarded_kind {
 	TM_GUARDED_PROGRAM = 2,	/* id: the program's */
 	TM_GUARDED_PIN = 3,	/* device and inode number, in the BPF file system */
 	TM_GUARDED_MOUNT = 4,	/* id: the mount's */
+	TM_GUARDED_FILESYSTEM = 5,	/* device of the BPF file system with the pins */
 };
 
 struct tm_guarded {
 	__u32 kind;		/* enum tm_guarded_kind */
-	__u32 device;		/* kernel encoding; 0 but for pins */
+	__u32 device;		/* kernel encoding; 0 but for pins and file systems */
 	__u64 id;
 };
 

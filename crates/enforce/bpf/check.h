@@ -121,8 +121,11 @@ static __noinline int check_uncached(struct file *file, const struct tm_policy *
 		if (state)
 			changes = *(volatile __u32 *)&state->changes;
 	}
-	if (refuse_writable && may_be_written(inode))
-		return TM_DENY_WRITABLE;
+	if (may_be_written(inode)) {
+		if (refuse_writable)
+			return TM_DENY_WRITABLE;
+		state = NULL;
+	}
 	reason = judge_content(file, policy, verdict, state, changes);
 	if (reason >= TM_DENY_FIRST)
 		return reason;

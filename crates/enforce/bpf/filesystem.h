@@ -25,6 +25,9 @@ static __always_inline enum tm_filesystem treatment(const struct tm_policy *poli
 
 	if (!found)
 		found = named(TM_FS_BY_MAJOR | sb->s_dev >> 20);
+	/* A user who mounts a stacked file system for himself writes to what is mapped of it, below and unseen. */
+	if (found == TM_FS_HASH && BPF_CORE_READ(sb, s_user_ns, level))
+		return TM_FS_DENY;
 	if (found)
 		return found;
 	return sb->s_type->fs_flags & FS_REQUIRES_DEV ? TM_FS_CACHE : policy->filesystems;

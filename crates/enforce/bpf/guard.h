@@ -39,15 +39,57 @@ static __always_inline int check_pin(struct dentry *entry)
 	return policy ? conclude_by_name(entry, policy, &verdict) : 0;
 }
 
-/* The pins live as long as the file system is mounted somewhere; whoever detaches a mount above takes it along. */
-static __always_inline int check_unmount(struct vfsmount *mounted)
+/*
+ * /proc/sys/kernel/ftrace_enabled: 0 takes the jumps out of the kernel that BPF programs are called by, and tells
+ * nobody.
+ */
+static __always_inline int check_kernel_switch(struct file *file)
 {
-	struct verdict verdict = { .hook = TM_HOOK_UMOUNT, .reason = TM_DENY_GUARDED, .action = TM_ACTION_DENY };
-	struct mount *mount = (void *)mounted - __builtin_preserve_field_info(((struct mount *)0)->mnt,
-									      BPF_FIELD_BYTE_OFFSET);
-	const struct tm_policy *policy = guarding_policy(TM_GUARDED_MOUNT, 0, BPF_CORE_READ(mount, mnt_id));
+	struct verdict verdict = { .hook = TM_HOOK_OPEN, .reason = TM_DENY_GUARDED, .action = TM_ACTION_DENY };
+	const struct tm_policy *policy = active_policy();
+	char name[15] = {};
 
-	return policy ? conclude_by_program(bpf_get_current_task_btf(), policy, &verdict) : 0;
+	if (!guards(policy))
+		return 0;
+	bpf_probe_read_kernel(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	return bpf_strncmp(name, sizeof(name), "ftrace_enabled") ? 0 : conclude(file, policy, &verdict);
+}
+
+/*
+ * Programs that could answer in the place of ours: those that change what a kernel function returns, and others at the
+ * hooks that say who gets a descriptor (before 6.12 such a program may return 1, which ends the list and refuses
+ * nothing).
+ */
+static __always_inline int check_load(int command, union bpf_attr *attribute)
+{
+	struct verdict verdict = { .hook = TM_HOOK_BPF, .reason = TM_DENY_GUARDED, .action = TM_ACTION_DENY };
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct tm_policy *policy = active_policy();
+	__u32 type = attribute->prog_type, at = attribute->attach_btf_id;
+
+	if (command != BPF_PROG_LOAD || !guards(policy) || roles_of(task) & TM_ROLES_OWN)
+		return 0;
+	if (type == BPF_PROG_TYPE_TRACING && attribute->expected_attach_type == BPF_MODIFY_RETURN)
+		return conclude_by_program(task, policy, &verdict);
+	if (type == BPF_PROG_TYPE_LSM && (at == kernel_has.map_hook || at == kernel_has.program_hook))
+		return conclude_by_program(task, policy, &verdict);
+	return 0;
+}
+
+/* A process that names another file as its program would have that one's role. */
+static __always_inline int check_new_name(int option, unsigned long what)
+{
+	struct verdict verdict = { .hook = TM_HOOK_PRCTL, .reason = TM_DENY_GUARDED, .action = TM_ACTION_DENY };
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct tm_policy *policy = active_policy();
+
+	if (option != PR_SET_MM || (what != PR_SET_MM_EXE_FILE && what != PR_SET_MM_MAP))
+		return 0;
+	if (!policy || policy->mode == TM_MODE_OFF || roles_of(task) & TM_ROLE_DEBUGGER)
+		return 0;
+	if (!guards(policy) && !task_in_scope(policy, task))
+		return 0;
+	return conclude_by_program(task, policy, &verdict);
 }
 
 #endif

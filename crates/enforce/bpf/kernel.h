@@ -13,6 +13,7 @@
 #include <bpf/bpf_tracing.h>
 
 #define FMODE_WRITE 0x2			/* include/linux/fs.h */
+#define O_TRUNC 01000			/* uapi/asm-generic/fcntl.h */
 #define S_VERITY (1 << 16)
 #define FS_REQUIRES_DEV 1
 #define PROT_WRITE 0x2			/* mman-common.h */
@@ -21,6 +22,13 @@
 #define VM_EXEC 0x4UL			/* include/linux/mm.h */
 #define PTRACE_MODE_ATTACH 0x02		/* include/linux/ptrace.h */
 #define SIGCONT 18
+#define MNT_DETACH 2			/* uapi/linux/mount.h */
+#define PR_SET_MM 35			/* uapi/linux/prctl.h */
+#define PR_SET_MM_EXE_FILE 13
+#define PR_SET_MM_MAP 14
+#define F_SEAL_SHRINK 0x2		/* uapi/linux/fcntl.h */
+#define F_SEAL_GROW 0x4
+#define F_SEAL_WRITE 0x8
 #define BPF_FS_MAGIC 0xcafe4a11		/* uapi/linux/magic.h */
 #define PROC_SUPER_MAGIC 0x9fa0
 #define TMPFS_MAGIC 0x01021994
@@ -46,8 +54,13 @@ struct file_system_type {
 	int fs_flags;
 };
 
+struct user_namespace {
+	int level;
+};
+
 struct super_block {
 	__u32 s_dev;
+	struct user_namespace *s_user_ns;
 	unsigned long s_magic;
 	struct file_system_type *s_type;
 };
@@ -78,6 +91,11 @@ struct inode {
 	atomic_t i_writecount;
 };
 
+struct shmem_inode_info {
+	unsigned int seals;
+	struct inode vfs_inode;
+};
+
 struct qstr {
 	const unsigned char *name;
 };
@@ -93,6 +111,7 @@ struct path {
 
 struct file {
 	unsigned int f_mode;
+	unsigned int f_flags;
 	struct inode *f_inode;
 	struct path f_path;
 };
@@ -139,13 +158,21 @@ struct task_struct {
 	struct css_set *cgroups;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
 struct vfsmount {
-	int mnt_flags;
+	struct super_block *mnt_sb;
 };
 
 struct mount {
+	struct mount *mnt_parent;
 	struct vfsmount mnt;
+	struct list_head mnt_mounts;
+	struct list_head mnt_child;
 	int mnt_id;
+	int mnt_group_id;
 };
 
 struct bpf_map {
@@ -189,6 +216,8 @@ extern void bpf_task_release(struct task_struct *task) __ksym __weak;
 const volatile struct {
 	bool signatures;	/* signatures in xattrs, fs-verity digests */
 	bool rcu;		/* what sleepable programs need from then on to follow a task's pointers */
+	__u32 map_hook;		/* the BTF numbers of the hooks that say who gets a descriptor */
+	__u32 program_hook;
 } kernel_has SEC(".rodata.features") = {};
 
 #endif

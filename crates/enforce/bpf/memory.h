@@ -5,14 +5,6 @@
 
 #include "check.h"
 
-/* memfd_create(), System V shared memory, MAP_HUGETLB: on tmpfs or hugetlbfs, under no name. */
-static __always_inline bool is_memory_file(struct inode *inode)
-{
-	unsigned long magic = inode->i_sb->s_magic;
-
-	return inode->i_nlink == 0 && (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
-}
-
 /* The policy that has a say about the current process; NULL: it may. */
 static __always_inline const struct tm_policy *memory_policy(void)
 {

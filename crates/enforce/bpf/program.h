@@ -17,11 +17,15 @@ static __always_inline bool has_own_name(struct file *file)
 /* The digest of a file that may be out of scope, as it is needed to tell a program's role; NULL: it cannot be had. */
 static __always_inline struct tm_inode *learn_digest(struct file *file)
 {
-	struct tm_inode *state =
-		bpf_inode_storage_get(&inodes, file->f_inode, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	const struct tm_policy *policy = active_policy();
+	struct tm_inode *state;
 	struct tm_key key = {};
 	__u32 changes;
 
+	/* A role is for content that cannot change unseen. */
+	if (!policy || treatment(policy, file->f_inode) != TM_FS_CACHE)
+		return NULL;
+	state = bpf_inode_storage_get(&inodes, file->f_inode, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!state || knows_digest(state))
 		return state;
 	changes = *(volatile __u32 *)&state->changes;
@@ -32,18 +36,26 @@ static __always_inline struct tm_inode *learn_digest(struct file *file)
 }
 
 /*
- * Touchmark's own programs are known by their digest even where nothing is checked. The dynamic linker takes no
- * LD_PRELOAD or LD_AUDIT for them under a guard, so that what they may do is theirs alone.
+ * Touchmark's own programs are known by their digest even where nothing is checked, and under any name once they are
+ * known. Under a guard what they may do is theirs alone: the dynamic linker takes no LD_PRELOAD or LD_AUDIT for them,
+ * and a tracer that was there before, which the kernel asks about no more, keeps them from starting.
  */
-static __always_inline void recognize_own(struct linux_binprm *bprm)
+static __always_inline int check_own(struct linux_binprm *bprm)
 {
-	struct tm_inode *state;
+	struct verdict verdict = { .hook = TM_HOOK_EXEC, .reason = TM_DENY_TRACED, .action = TM_ACTION_DENY };
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct tm_policy *policy = active_policy();
 
-	if (!guards(active_policy()) || !has_own_name(bprm->file))
-		return;
-	state = learn_digest(bprm->file);
-	if (state && roles_by_key(&state->key) & (TM_ROLE_STEER | TM_ROLE_DAEMON))
-		bpf_bprm_opts_set(bprm, BPF_F_BPRM_SECUREEXEC);
+	if (!guards(policy))
+		return 0;
+	if (has_own_name(bprm->file))
+		learn_digest(bprm->file);
+	if (!(roles_of_inode(bprm->file->f_inode) & TM_ROLES_OWN))
+		return 0;
+	bpf_bprm_opts_set(bprm, BPF_F_BPRM_SECUREEXEC);
+	if (!task->ptrace || roles_of_tracer(task) & TM_ROLES_OWN)
+		return 0;
+	return conclude(bprm->file, policy, &verdict);
 }
 
 /* `touchmark enforce` maps the programs that it gives a role. Where nothing is checked, as for a debugger that works
@@ -86,7 +98,8 @@ static __always_inline int check_start(struct linux_binprm *bprm)
 	const struct tm_policy *policy;
 	int refused = check_file(bprm->file, TM_HOOK_EXEC);
 
-	recognize_own(bprm);
+	if (!refused)
+		refused = check_own(bprm);
 	if (refused)
 		return refused;
 	policy = active_policy();

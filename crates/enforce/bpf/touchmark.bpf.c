@@ -19,7 +19,9 @@
  *   bpf_map, bpf_prog     no      descriptors of our maps and programs                    guard.h
  *   inode_unlink          no      our pins                                                guard.h
  *   inode_rename          no      our pins                                                guard.h
- *   sb_umount             no      the mounts our pins live on                             guard.h
+ *   sb_umount             no      the mounts our pins live on                             mounts.h
+ *   bpf                   no      programs that would answer in our place                 guard.h
+ *   task_prctl            no      a process that takes another program's name             guard.h
  *   locked_down           no      /dev/mem and other ways into the kernel                 kernel_code.h
  *
  * check_file() decides about files; the hooks are thin. The policy's mode is read at each decision, and in permissive
@@ -34,6 +36,7 @@
 #include "writer.h"
 #include "process.h"
 #include "guard.h"
+#include "mounts.h"
 #include "kernel_code.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -88,11 +91,15 @@ int BPF_PROG(check_open, struct file *file)
 {
 	struct inode *inode;
 
-	if (!(file->f_mode & FMODE_WRITE))
+	/* O_RDONLY | O_TRUNC empties a file, too. */
+	if (!(file->f_mode & FMODE_WRITE) && !(file->f_flags & O_TRUNC))
 		return 0;
 	inode = file->f_inode;
-	if (inode->i_sb->s_magic == PROC_SUPER_MAGIC)
-		return check_process_memory(file);
+	if (inode->i_sb->s_magic == PROC_SUPER_MAGIC) {
+		int refused = check_kernel_switch(file);
+
+		return refused ? refused : check_process_memory(file);
+	}
 	return check_writer(inode, file, NULL, TM_COUNT_DROPPED_OPEN);
 }
 
@@ -139,8 +146,8 @@ int BPF_PROG(check_kill, struct task_struct *target, void *info, int signal)
 SEC("lsm/bpf_map")
 int BPF_PROG(check_bpf_map, struct bpf_map *map, unsigned int mode)
 {
-	/* Looking is free. */
-	return mode & FMODE_WRITE ? check_descriptor(TM_GUARDED_MAP, map->id) : 0;
+	/* Also for reading: a BPF program writes to a map by any descriptor. */
+	return check_descriptor(TM_GUARDED_MAP, map->id);
 }
 
 SEC("lsm/bpf_prog")
@@ -167,7 +174,19 @@ int BPF_PROG(check_rename, struct inode *old_folder, struct dentry *old_entry, s
 SEC("lsm/sb_umount")
 int BPF_PROG(check_umount, struct vfsmount *mounted, int flags)
 {
-	return check_unmount(mounted);
+	return check_unmount(mounted, flags);
+}
+
+SEC("lsm/bpf")
+int BPF_PROG(check_bpf, int command, union bpf_attr *attribute, unsigned int size)
+{
+	return check_load(command, attribute);
+}
+
+SEC("lsm/task_prctl")
+int BPF_PROG(check_prctl, int option, unsigned long what)
+{
+	return check_new_name(option, what);
 }
 
 SEC("lsm/locked_down")

@@ -46,6 +46,29 @@ static __always_inline void drop_verdict(struct tm_inode *state, enum tm_counter
 	}
 }
 
+/* memfd_create(), System V shared memory, MAP_HUGETLB: on tmpfs or hugetlbfs, under no name. */
+static __always_inline bool is_memory_file(struct inode *inode)
+{
+	unsigned long magic = inode->i_sb->s_magic;
+
+	return inode->i_nlink == 0 && (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
+}
+
+/* Whoever made a memory file may write to it, and i_writecount knows nothing of that; seals are for good. */
+static __always_inline bool is_open_memory_file(struct inode *inode)
+{
+	const unsigned int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	struct shmem_inode_info *memory;
+
+	if (!is_memory_file(inode))
+		return false;
+	if (inode->i_sb->s_magic != TMPFS_MAGIC)
+		return true;
+	memory = (void *)inode - __builtin_preserve_field_info(((struct shmem_inode_info *)0)->vfs_inode,
+							       BPF_FIELD_BYTE_OFFSET);
+	return (BPF_CORE_READ(memory, seals) & all) != all;
+}
+
 /*
  * The kernel raises i_writecount before it calls file_open, and lowers it when the last writer's struct file goes,
  * which a shared mapping keeps alive. Kernels 6.11 and 6.12 do not refuse a write to a running program; this does
@@ -53,7 +76,8 @@ static __always_inline void drop_verdict(struct tm_inode *state, enum tm_counter
  */
 static __always_inline bool may_be_written(struct inode *inode)
 {
-	return inode->i_writecount.counter > 0 || inode->i_mapping->i_mmap_writable.counter > 0;
+	return inode->i_writecount.counter > 0 || inode->i_mapping->i_mmap_writable.counter > 0 ||
+	       is_open_memory_file(inode);
 }
 
 /* Longer than the way from mmap_file to the mapping in the tree; 64 ms at 250 Hz. */

@@ -4,7 +4,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `TM_ABI_VERSION`.
-pub(crate) const ABI_VERSION: u32 = 2;
+pub(crate) const ABI_VERSION: u32 = 3;
 /// `TM_PATH_SIZE`, the longest path an event carries, its NUL included.
 pub(crate) const PATH_SIZE: usize = 1024;
 /// `TM_KIND_SIGNATURE`.
@@ -25,6 +25,7 @@ pub(crate) mod guarded {
     pub(crate) const PROGRAM: u32 = 2;
     pub(crate) const PIN: u32 = 3;
     pub(crate) const MOUNT: u32 = 4;
+    pub(crate) const FILESYSTEM: u32 = 5;
 }
 
 /// `struct tm_policy`.
@@ -241,6 +242,8 @@ abi_enum! {
         Kill = 11, "TM_HOOK_KILL", "kill";
         /// `locked_down`: ways into the running kernel.
         Lockdown = 12, "TM_HOOK_LOCKDOWN", "lockdown";
+        /// `task_prctl`: a process that names another file as its program.
+        Prctl = 14, "TM_HOOK_PRCTL", "prctl";
     }
 }
 
@@ -364,6 +367,7 @@ mod tests {
             ("TM_GUARDED_PROGRAM", guarded::PROGRAM),
             ("TM_GUARDED_PIN", guarded::PIN),
             ("TM_GUARDED_MOUNT", guarded::MOUNT),
+            ("TM_GUARDED_FILESYSTEM", guarded::FILESYSTEM),
             ("TM_COUNT_HASHES", counter::HASHES),
             ("TM_COUNT_SEALED", counter::SEALED),
             ("TM_COUNT_DROPPED_OPEN", counter::DROPPED_OPEN),

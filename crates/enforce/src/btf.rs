@@ -26,6 +26,9 @@ pub(crate) struct Known {
     pub(crate) rcu: bool,
     /// Whether interpreters can ask about a script (`AT_EXECVE_CHECK`, 6.14).
     pub(crate) checks_scripts: bool,
+    /// The numbers of the hooks that say who gets a descriptor of a map, and of a program; 0: it has none.
+    pub(crate) map_hook: u32,
+    pub(crate) program_hook: u32,
 }
 
 /// `None` if the kernel does not describe itself.
@@ -37,11 +40,14 @@ pub(crate) fn known() -> Option<&'static Known> {
 fn look() -> Option<Known> {
     let btf = Btf::from_vmlinux().ok()?;
     let is_missing = |name: &&&str| btf.type_by_name::<types::Func<'_>>(name).is_none();
+    let number = |name| btf.type_by_name::<types::Func<'_>>(name).map_or(0, |function| function.type_id().into());
     let program = btf.type_by_name::<types::Struct<'_>>("linux_binprm");
     Some(Known {
         missing_for_signatures: SIGNATURE_KFUNCS.iter().filter(is_missing).copied().collect(),
         rcu: !RCU_KFUNCS.iter().any(|name| is_missing(&name)),
         checks_scripts: program
             .is_some_and(|fields| fields.iter().any(|field| field.name.is_some_and(|name| name == "is_check"))),
+        map_hook: number("bpf_lsm_bpf_map"),
+        program_hook: number("bpf_lsm_bpf_prog"),
     })
 }

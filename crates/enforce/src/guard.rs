@@ -35,6 +35,7 @@ pub(crate) fn register() -> Result<(), EnforceError> {
         let (device, inode) = identity(&path)?;
         add(guarded::PIN, device, inode)?;
     }
+    add(guarded::FILESYSTEM, identity(&pins::directory())?.0, 0)?;
     mounts_above(&pins::directory())?.into_iter().try_for_each(|id| add(guarded::MOUNT, 0, id))
 }
 

@@ -36,9 +36,12 @@ fn verify() -> Result<Object, EnforceError> {
 /// Fills the constant `kernel_has` of bpf/kernel.h, alone in its section, and leaves out the program that needs more.
 fn set_features(object: &mut OpenObject) {
     for mut map in object.maps_mut().filter(|map| map.name().to_string_lossy().contains(".rodata.feature")) {
-        if let Some([signatures, rcu, ..]) = map.initial_value_mut() {
-            *signatures = u8::from(probe::verifies_signatures());
-            *rcu = u8::from(btf::known().is_some_and(|known| known.rcu));
+        let (Some(features), Some(known)) = (map.initial_value_mut(), btf::known()) else { continue };
+        let flags = [u8::from(probe::verifies_signatures()), u8::from(known.rcu), 0, 0];
+        let numbers = [known.map_hook, known.program_hook].map(u32::to_ne_bytes);
+        let value = [flags, numbers[0], numbers[1]].concat();
+        if let Some(begin) = features.get_mut(..value.len()) {
+            begin.copy_from_slice(&value);
         }
     }
     for mut program in object.progs_mut() {

@@ -72,6 +72,30 @@ static int open_pin(char **arguments)
 	return bpf(BPF_OBJ_GET, &attribute) < 0 ? errno : 0;
 }
 
+/*
+ * A program that would change what security_bpf_map() answers. Which function it is about is told by a number that
+ * this does not look up, so without the rule the kernel gets as far as finding that out.
+ */
+static int load_modifier(char **arguments)
+{
+	struct bpf_insn code[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = 1 },	/* r0 = 1 */
+		{ .code = 0x95 },				/* exit */
+	};
+	union bpf_attr attribute = {
+		.prog_type = BPF_PROG_TYPE_TRACING,
+		.expected_attach_type = BPF_MODIFY_RETURN,
+		.insns = (uintptr_t)code,
+		.insn_cnt = 2,
+		.license = (uintptr_t)"GPL",
+	};
+
+	(void)arguments;
+	if (bpf(BPF_PROG_LOAD, &attribute) >= 0)
+		return 0;
+	return errno == EINVAL ? 0 : errno;
+}
+
 /* Nobody's business but the caller's. */
 static int own_map(char **arguments)
 {
@@ -90,6 +114,7 @@ const struct named bpf_attacks[] = {
 	{ "write-map", write_map },
 	{ "open-program", open_program },
 	{ "open-pin", open_pin },
+	{ "load-modifier", load_modifier },
 	{ "own-map", own_map },
 	{ NULL, NULL },
 };

@@ -96,6 +96,15 @@ static int truncate_mapped(char **arguments)
 	return truncate(arguments[0], 1) ? errno : 0;
 }
 
+static int truncate_mapped_by_open(char **arguments)
+{
+	void *code = mapped(arguments[0]);
+
+	if (code == MAP_FAILED)
+		return errno;
+	return open(arguments[0], O_RDONLY | O_TRUNC) < 0 ? errno : 0;
+}
+
 static int punch_mapped(char **arguments)
 {
 	void *code = mapped(arguments[0]);
@@ -206,6 +215,7 @@ const struct named file_attacks[] = {
 	{ "write-mapped-by-handle", write_mapped_by_handle },
 	{ "write-mapped-by-ring", write_mapped_by_ring },
 	{ "truncate-mapped", truncate_mapped },
+	{ "truncate-mapped-by-open", truncate_mapped_by_open },
 	{ "punch-mapped", punch_mapped },
 	{ "map-while-open", map_while_open },
 	{ "map-while-mapped-writable", map_while_mapped_writable },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* Writing into other processes, and into one's own code. */
 #include "attack.h"
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
@@ -139,6 +140,51 @@ static int attach_to(char **arguments)
 	return ptrace(PTRACE_DETACH, target, 0, 0) ? errno : 0;
 }
 
+/* Puts memory of its own in the place of what is mapped of its program, so that nothing of the file is left. */
+static int leave_own_program(void)
+{
+	char line[512], own[256] = {};
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uintptr_t starts[16], ends[16];
+	int found = 0;
+
+	if (!maps || readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
+		return errno;
+	while (found < 16 && fgets(line, sizeof(line), maps)) {
+		if (strstr(line, own) && sscanf(line, "%lx-%lx", &starts[found], &ends[found]) == 2)
+			found++;
+	}
+	fclose(maps);
+	for (int i = 0; i < found; i++) {
+		size_t size = ends[i] - starts[i];
+		void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (copy == MAP_FAILED)
+			return errno;
+		memcpy(copy, (void *)starts[i], size);
+		if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)starts[i]) == MAP_FAILED)
+			return errno;
+	}
+	return 0;
+}
+
+/* Names another file as its program: what that one may do, this one may. */
+static int take_name(char **arguments)
+{
+	int file = open(arguments[0], O_RDONLY), failed;
+
+	if (file < 0)
+		return errno;
+	if (prctl(PR_SET_MM, PR_SET_MM_EXE_FILE, file, 0, 0) == 0)
+		return 0;
+	if (errno != EBUSY)
+		return errno;
+	failed = leave_own_program();
+	if (failed)
+		return failed;
+	return prctl(PR_SET_MM, PR_SET_MM_EXE_FILE, file, 0, 0) ? errno : 0;
+}
+
 const struct named process_attacks[] = {
 	{ "attach", attach },
 	{ "attach-to", attach_to },
@@ -146,6 +192,7 @@ const struct named process_attacks[] = {
 	{ "vm-writev", vm_writev },
 	{ "others-memory", others_memory },
 	{ "own-memory", own_memory },
+	{ "take-name", take_name },
 	{ "trace-across-exec", trace_across_exec },
 	{ NULL, NULL },
 };

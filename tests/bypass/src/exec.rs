@@ -2,7 +2,7 @@
 //! Starting a program that is not approved.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -11,7 +11,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rustix::fs::{CWD, MemfdFlags, RenameFlags, XattrFlags};
+use rustix::fs::{CWD, MemfdFlags, RenameFlags, SealFlags, XattrFlags};
 
 use crate::arena::{self, Arena, marked, run};
 use crate::{Rule, Technique};
@@ -125,6 +125,14 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
         Arena::with_both,
         memory_file,
         UNSIGNED,
+    )
+    .rule(Rule::Processes),
+    Technique::new(
+        "memory_file_rewritten",
+        "Fill a memory file with an approved program, start it, write another one into it, start that",
+        Arena::with_both,
+        memory_file_rewritten,
+        &["open-for-writing"],
     )
     .rule(Rule::Processes),
     Technique::new(
@@ -288,11 +296,28 @@ fn overlay_changed(arena: &Arena) -> io::Result<()> {
 }
 
 fn memory_file(_: &Arena) -> io::Result<()> {
-    let mut memory = fs::File::from(rustix::fs::memfd_create("program", MemfdFlags::empty())?);
+    let mut memory = fs::File::from(rustix::fs::memfd_create("program", MemfdFlags::ALLOW_SEALING)?);
     memory.write_all(&arena::stranger_bytes())?;
-    // Some kernels refuse what is open for writing; read-only it is another descriptor of the same.
-    let readable = fs::File::open(format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd()))?;
-    drop(memory);
+    // So that nobody can say that it may still change.
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK)?;
+    run_read_only(memory)
+}
+
+fn memory_file_rewritten(arena: &Arena) -> io::Result<()> {
+    let mut memory = fs::File::from(rustix::fs::memfd_create("program", MemfdFlags::empty())?);
+    // A descriptor that writes and that no hook saw being opened.
+    let mut writer = memory.try_clone()?;
+    memory.write_all(&fs::read(arena.attacker())?)?;
+    run_read_only(memory)?;
+    writer.seek(SeekFrom::Start(0))?;
+    writer.write_all(&arena::stranger_bytes())?;
+    run_read_only(writer)
+}
+
+/// Some kernels refuse what is open for writing; read-only it is another descriptor of the same.
+fn run_read_only(file: fs::File) -> io::Result<()> {
+    let readable = fs::File::open(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))?;
+    drop(file);
     run(&mut Command::new(format!("/proc/{}/fd/{}", std::process::id(), readable.as_raw_fd())))
 }
 

@@ -52,6 +52,9 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
     while_mapped("truncate_mapped", "truncate(2) of a file that is mapped executable", |arena| {
         arena.attack("truncate-mapped", [arena.path("code")])
     }),
+    while_mapped("truncate_by_open", "The same by opening it for reading with O_TRUNC", |arena| {
+        arena.attack("truncate-mapped-by-open", [arena.path("code")])
+    }),
     while_mapped("punch_hole", "fallocate(2) of a hole into it", |arena| {
         arena.attack("punch-mapped", [arena.path("code")])
     }),
