@@ -13,7 +13,7 @@ packages_for() {
     # The machine, and what fetches and unpacks Debian's kernels and file tree.
     vm) echo "qemu-system-x86 e2fsprogs xz-utils debian-archive-keyring binutils kmod" ;;
     # Other tools that the tests hold ours against.
-    test) echo "openssl attr acl softhsm2 libcap2-bin e2fsprogs util-linux git python3 libvirt-clients libvirt0 libxml2-utils" ;;
+    test) echo "openssl attr acl softhsm2 libcap2-bin e2fsprogs util-linux git python3 libvirt-clients libvirt0 libxml2-utils libsodium-dev" ;;
     bench) echo "openssl attr ima-evm-utils binutils time" ;;
     *)
         echo "install: expected build, vm, test or bench, found '$1'" >&2

@@ -32,12 +32,26 @@ impl Apt {
     /// # Errors
     /// There is no mirror or no keyring, or the lists cannot be fetched or are not signed by Debian.
     pub fn open(suites: &[&str]) -> Result<Self> {
+        let first = suites.first().context("no suite given")?;
+        Self::set_up(first, "deb [arch=amd64", suites)
+    }
+
+    /// As [`Apt::open`], for source packages, which only [`Apt::upstream`] fetches.
+    ///
+    /// # Errors
+    /// As [`Apt::open`].
+    pub fn open_sources(suites: &[&str]) -> Result<Self> {
+        let first = suites.first().context("no suite given")?;
+        Self::set_up(&format!("{first}-sources"), "deb-src [", suites)
+    }
+
+    fn set_up(name: &str, kind: &str, suites: &[&str]) -> Result<Self> {
         let mirrors = Mirrors::detect()?;
         let keyring = KEYRINGS
             .into_iter()
             .find(|path| Path::new(path).exists())
             .context("Debian's archive keys are missing: install the package debian-archive-keyring")?;
-        let dir = cache::root()?.join("apt").join(suites.first().context("no suite given")?);
+        let dir = cache::root()?.join("apt").join(name);
         for sub in ["etc/empty", "state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(dir.join(sub))?;
         }
@@ -45,7 +59,7 @@ impl Apt {
         for suite in suites {
             let uri = if suite.ends_with("-security") { mirrors.security.as_ref() } else { Some(&mirrors.main) };
             if let Some(uri) = uri {
-                sources.push_str(&format!("deb [arch=amd64 signed-by={keyring}] {uri} {suite} main\n"));
+                sources.push_str(&format!("{kind} signed-by={keyring}] {uri} {suite} main\n"));
             }
         }
         fs::write(dir.join("etc/sources.list"), sources)?;
@@ -123,6 +137,22 @@ impl Apt {
             }
         }
         Ok(places)
+    }
+
+    /// Downloads the archive that a source package's authors published, without Debian's changes, checked against the
+    /// signed lists, into a folder of the caller's.
+    ///
+    /// # Errors
+    /// The package does not exist or cannot be downloaded.
+    pub fn upstream(&self, package: &str, into: &Path) -> Result<PathBuf> {
+        let mut download = self.command("apt-get");
+        download.args(["-q", "source", "--only-source", "--download-only", "--tar-only", package]).current_dir(into);
+        command::run(&mut download)?;
+        let mut files = fs::read_dir(into)?.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_archive = |path: &PathBuf| {
+            path.to_string_lossy().contains(".orig.tar.") && path.extension().is_some_and(|it| it != "asc")
+        };
+        files.find(is_archive).with_context(|| format!("apt fetched no archive of {package}"))
     }
 
     fn command(&self, program: &str) -> Command {

@@ -27,6 +27,7 @@ mod kernel;
 mod machine;
 mod programs;
 mod session;
+mod source;
 mod tree;
 
 pub use accel::Accel;
@@ -35,4 +36,5 @@ pub use kernel::{Kernel, Series};
 pub use machine::{Machine, Options, shell};
 pub use programs::Programs;
 pub use session::{Finished, run_script, run_trials};
+pub use source::source;
 pub use tree::Tree;
