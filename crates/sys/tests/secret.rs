@@ -43,6 +43,10 @@ fn victim() {
         wait_for_line();
         assert!(protect_process().undumpable);
     }
+    if then == "child" {
+        // What is inherited, as a child of its own finds it.
+        assert!(Command::new("cat").arg("/proc/self/environ").status().expect("cat runs").success());
+    }
     println!("ready");
     wait_for_line();
     if then == "dump" {
@@ -132,6 +136,19 @@ fn a_core_dump_does_not_hold_it() {
         let core = fs::read(core.path()).expect("core");
         assert!(count(&core, &canary(CONTROL)) > 0, "{policy}: the search finds what is there");
         assert_eq!(count(&core, &canary(SECRET)), 0, "{policy}");
+    }
+}
+
+#[test]
+fn a_child_finds_nothing_of_it_in_its_environment() {
+    for policy in policies() {
+        let folder = tempfile::tempdir().expect("folder");
+        let role = format!("{policy} child");
+        // Its input ends at once, so it does not wait.
+        let output = start(&role, folder.path()).wait_with_output().expect("wait");
+        assert!(output.status.success(), "{policy}: {output:?}");
+        assert!(count(&output.stdout, role.as_bytes()) > 0, "{policy}: the search finds what is there");
+        assert_eq!(count(&output.stdout, &canary(SECRET)), 0, "{policy}");
     }
 }
 

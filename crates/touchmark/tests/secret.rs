@@ -6,13 +6,11 @@
 mod common;
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{Workshop, expect_code, skip, stderr, text, touchmark};
-
-const PASSPHRASE: &str = "canary-passphrase-that-is-nowhere-else";
+use common::halfway::{Halfway, Locked};
+use common::{Workshop, expect_code, skip, stderr};
 
 /// How often each text occurs in what can be read of a process's memory; `None` if it may not be read.
 fn in_memory_of(pid: u32, needles: &[&[u8]]) -> Option<Vec<usize>> {
@@ -38,42 +36,11 @@ fn in_memory_of(pid: u32, needles: &[&[u8]]) -> Option<Vec<usize>> {
 #[test]
 fn a_key_and_its_passphrase_are_not_found_in_the_memory_of_the_command() {
     let workshop = Workshop::new();
-    let (given, keys) = (workshop.path("given"), workshop.path("locked"));
-    fs::write(&given, PASSPHRASE).unwrap();
-    let made = touchmark([
-        "key",
-        "generate",
-        "--algorithm",
-        "ecdsa-p256",
-        "--out",
-        text(&keys),
-        "--passphrase-file",
-        text(&given),
-    ]);
-    expect_code(&made, 0);
-    let pem = fs::read_to_string(keys.join("key.pem")).unwrap();
-    let line = pem.lines().nth(2).unwrap().as_bytes().to_vec();
-    let pipe = workshop.path("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let program = workshop.copy("/bin/true", "true");
-    let child = Command::new(env!("CARGO_BIN_EXE_touchmark"))
-        .args(["sign", "--secret-memory", "hidden", "--key", text(&keys.join("key.pem"))])
-        .args(["--cert", text(&keys.join("cert.pem")), "--passphrase-file", text(&pipe), text(&program)])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Opening waits for the reader; a read after it waits until the pipe is empty again.
-    let mut writer = File::options().write(true).open(&pipe).unwrap();
-    let (first, rest) = PASSPHRASE.split_at(30);
-    writer.write_all(first.as_bytes()).unwrap();
-    let pid = child.id();
-    while waiting_for(pid).is_some_and(|state| state != 'S') || unread(&pipe) {
-        std::thread::yield_now();
-    }
-    let found = in_memory_of(pid, &[&line, first.as_bytes(), b"GLIBC_"]);
-    writer.write_all(rest.as_bytes()).unwrap();
-    drop(writer);
-    let output = child.wait_with_output().unwrap();
+    let key = Locked::new(&workshop);
+    let halfway = Halfway::sign(&workshop, &key, "hidden", |_| ());
+    let needles = [key.line.as_bytes(), Halfway::first().as_bytes(), b"GLIBC_"];
+    let found = in_memory_of(halfway.child.id(), &needles);
+    let output = halfway.finish();
     if stderr(&output).contains("memfd_secret, which this kernel does not offer") {
         return skip("no memfd_secret");
     }
@@ -81,21 +48,6 @@ fn a_key_and_its_passphrase_are_not_found_in_the_memory_of_the_command() {
     let Some(found) = found else { return skip("may not read another process's memory") };
     assert!(found[2] > 0, "the search finds what is there");
     assert_eq!(found[..2], [0, 0]);
-}
-
-/// The state letter of a process, if it lives.
-fn waiting_for(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
-}
-
-/// Whether the command has yet to read what is in the pipe.
-fn unread(pipe: &std::path::Path) -> bool {
-    use std::os::unix::fs::OpenOptionsExt;
-    // FIONREAD wants a descriptor; poll on a reader of our own says the same.
-    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
-    let reader = File::options().read(true).custom_flags(nonblocking).open(pipe);
-    rustix::io::ioctl_fionread(reader.unwrap()).unwrap() > 0
 }
 
 #[test]

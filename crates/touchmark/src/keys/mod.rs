@@ -55,7 +55,7 @@ impl KeyArgs {
         if !certificate.matches(signer.as_ref()) {
             anyhow::bail!(
                 "expected a certificate for the key {}, found one for another key: {} ({})",
-                self.key,
+                if uri::is_uri(&self.key) { uri::without_query(&self.key) } else { &self.key },
                 self.cert.display(),
                 certificate.subject()
             );

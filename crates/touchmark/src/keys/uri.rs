@@ -39,11 +39,11 @@ pub(super) struct Pkcs11Uri {
     pub(super) pin_source: Option<PathBuf>,
 }
 
-/// A URI that cannot be understood.
+/// A URI that cannot be understood. What is found is quoted only where it cannot be a PIN, or a part of one.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UriError {
     /// Not `name=value`.
-    #[error("expected name=value in the PKCS#11 URI, found `{0}`")]
+    #[error("expected name=value in the PKCS#11 URI, found `{0}` without `=`")]
     NoValue(String),
     /// An attribute that would not be looked at.
     #[error(
@@ -53,8 +53,8 @@ pub(super) enum UriError {
     /// The same attribute again (RFC 7512, 2.3 forbids it).
     #[error("expected `{0}` once in the PKCS#11 URI, found it twice")]
     Twice(String),
-    /// `%` without two hexadecimal digits.
-    #[error("expected two hexadecimal digits after `%` in the PKCS#11 URI, found `{0}`")]
+    /// `%` without two hexadecimal digits, in the value of this attribute.
+    #[error("expected two hexadecimal digits after each `%` of `{0}` in the PKCS#11 URI, found something else")]
     Percent(String),
     /// A value of the wrong form.
     #[error("expected {expected} for `{name}` in the PKCS#11 URI, found `{found}`")]
@@ -75,8 +75,8 @@ impl Pkcs11Uri {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut uri = Self::default();
         for attribute in path.split(';').chain(query.split('&')).filter(|attribute| !attribute.is_empty()) {
-            let (name, value) = attribute.split_once('=').ok_or_else(|| UriError::NoValue(attribute.to_owned()))?;
-            uri.set(name, decode(value)?)?;
+            let (name, value) = attribute.split_once('=').ok_or_else(|| UriError::NoValue(name_in(attribute)))?;
+            uri.set(name, decode(value).ok_or_else(|| UriError::Percent(name.to_owned()))?)?;
         }
         Ok(uri)
     }
@@ -97,7 +97,7 @@ impl Pkcs11Uri {
             "module-path" => self.module_path.replace(OsString::from_vec(value).into()).is_some(),
             "pin-value" => self.pin_value.replace(Zeroizing::new(value)).is_some(),
             "pin-source" => self.pin_source.replace(pin_source(value)?).is_some(),
-            unknown => return Err(UriError::UnknownName(unknown.to_owned())),
+            unknown => return Err(UriError::UnknownName(name_in(unknown))),
         };
         if twice { Err(UriError::Twice(name.to_owned())) } else { Ok(()) }
     }
@@ -118,17 +118,29 @@ fn number(value: Vec<u8>) -> Result<u64, UriError> {
 
 /// A path, or a `file:` URI without a host; a command (`|...`) is not run.
 fn pin_source(value: Vec<u8>) -> Result<PathBuf, UriError> {
-    let wrong = |found: &[u8]| UriError::Value {
+    // What is no path may be the PIN, put in the wrong place.
+    let wrong = || UriError::Value {
         name: "pin-source",
         expected: "the absolute path of a file",
-        found: String::from_utf8_lossy(found).into_owned(),
+        found: "something else".to_owned(),
     };
     let path = value.strip_prefix(b"file:").unwrap_or(&value);
     let path = path.strip_prefix(b"//").unwrap_or(path);
-    if path.starts_with(b"/") { Ok(OsString::from_vec(path.to_vec()).into()) } else { Err(wrong(&value)) }
+    if path.starts_with(b"/") { Ok(OsString::from_vec(path.to_vec()).into()) } else { Err(wrong()) }
 }
 
-fn decode(value: &str) -> Result<Vec<u8>, UriError> {
+/// What comes before anything that no name has: the rest may be a value, after another sign than `=`.
+fn name_in(attribute: &str) -> String {
+    attribute.chars().take_while(|sign| sign.is_ascii_alphabetic() || *sign == '-').collect()
+}
+
+/// The URI without its query, which may hold the PIN.
+pub(super) fn without_query(uri: &str) -> &str {
+    uri.split('?').next().unwrap_or_default()
+}
+
+/// `None` where `%` comes without two hexadecimal digits.
+fn decode(value: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
@@ -137,16 +149,11 @@ fn decode(value: &str) -> Result<Vec<u8>, UriError> {
             decoded.push(*byte);
             continue;
         }
-        let digits =
-            rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).filter(|text| !text.starts_with('+'));
-        let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
-            let found = String::from_utf8_lossy(rest.get(..2).unwrap_or(rest)).into_owned();
-            return Err(UriError::Percent(found));
-        };
-        decoded.push(byte);
+        let digits = std::str::from_utf8(rest.get(..2)?).ok().filter(|text| !text.starts_with('+'))?;
+        decoded.push(u8::from_str_radix(digits, 16).ok()?);
         rest = rest.get(2..).unwrap_or_default();
     }
-    Ok(decoded)
+    Some(decoded)
 }
 
 #[cfg(test)]
@@ -182,9 +189,9 @@ mod tests {
             ("pkcs11:token", "`token`"),
             ("pkcs11:tokn=x", "`tokn`"),
             ("pkcs11:id=1;id=2", "found it twice"),
-            ("pkcs11:id=%1", "found `1`"),
-            ("pkcs11:id=%+1", "found `+1`"),
-            ("pkcs11:id=%zz", "found `zz`"),
+            ("pkcs11:id=%1", "`%` of `id`"),
+            ("pkcs11:id=%+1", "`%` of `id`"),
+            ("pkcs11:id=%zz", "`%` of `id`"),
             ("pkcs11:slot-id=-1", "decimal number"),
             ("pkcs11:type=cert", "private"),
             ("pkcs11:?pin-source=|cat", "absolute path"),
@@ -192,5 +199,16 @@ mod tests {
             let error = Pkcs11Uri::parse(bad).unwrap_err().to_string();
             assert!(error.contains(part), "{bad}: {error}");
         }
+    }
+
+    #[test]
+    fn a_pin_is_never_quoted() {
+        for slip in
+            ["pin-value:4711", "pin-value 4711", "pin-value=47%11%zz", "pin-value:4711=", "pin-source=4711", "4711"]
+        {
+            let error = Pkcs11Uri::parse(&format!("pkcs11:token=x?{slip}")).unwrap_err().to_string();
+            assert!(!error.contains("47") && !error.contains("11`"), "{slip}: {error}");
+        }
+        assert_eq!(without_query("pkcs11:object=x?pin-value=4711"), "pkcs11:object=x");
     }
 }

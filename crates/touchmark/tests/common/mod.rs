@@ -2,6 +2,8 @@
 //! What the tests of the command line share: a key, a folder, and the program itself.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub(crate) mod halfway;
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
