@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::samples::Spread;
-use crate::svg::{Line, chart};
+use crate::svg::{Axis, Line, chart};
 
 /// What is compared: a name, and the options of `memlock run`.
 const VARIANTS: [(&str, &[&str]); 3] =
@@ -37,6 +37,7 @@ pub(crate) fn measure(runs: usize, out: &Path) -> Result<Value> {
     Ok(json!({
         "guest": bench.guest()?,
         "allocate": bench.allocate(out)?,
+        "huge": bench.huge()?,
         "stacks": bench.stacks()?,
         "threads": bench.threads(out)?,
         "launch": bench.launch()?,
@@ -84,7 +85,7 @@ impl Bench {
         let mut lines = VARIANTS.map(|(name, _)| Line { name: name.to_owned(), values: Vec::new() });
         for part in PARTS {
             let arguments = [ALLOCATED.to_string(), part.to_string()];
-            let results = self.rounds(|_| vec!["allocate".to_owned(), arguments[0].clone(), arguments[1].clone()])?;
+            let results = self.rounds(&["allocate", &arguments[0], &arguments[1]])?;
             for ((name, _), (results, line)) in VARIANTS.iter().zip(results.iter().zip(&mut lines)) {
                 let spread = |field: &str| Spread::of(&numbers(results, field));
                 let (seconds, faults) = (spread("seconds"), spread("faults"));
@@ -103,16 +104,45 @@ impl Bench {
                 }));
             }
         }
-        let labels = PARTS.map(|part| format!("{part} %"));
+        let labels = PARTS.map(|part| format!("{part} %")).into();
+        let axis = Axis { name: "touched", labels, places: PARTS.map(|part| part as f64).into() };
         let title = format!("Page faults, {} MiB allocated", ALLOCATED >> 20);
-        write(&out.join("memlock-figure-4.svg"), &chart(&title, "touched", &labels, &lines))?;
+        write(&out.join("memlock-figure-4.svg"), &chart(&title, &axis, &lines))?;
+        Ok(rows.into())
+    }
+
+    /// Table 6, huge pages: page faults of memory that is touched whole, with and without them side by side.
+    fn huge(&self) -> Result<Value> {
+        let path = "/sys/kernel/mm/transparent_hugepage/enabled";
+        if fs::read_to_string(path).map_or(true, |setting| setting.contains("[never]")) {
+            println!("\nno huge pages here ({path})");
+            return Ok(Value::Null);
+        }
+        println!("\n{} MiB allocated and touched in huge pages (table 6)", ALLOCATED >> 20);
+        let bytes = ALLOCATED.to_string();
+        let (mut small, mut huge) = (vec![Vec::new(); VARIANTS.len()], vec![Vec::new(); VARIANTS.len()]);
+        for _ in 0..self.runs {
+            for (index, (_, options)) in VARIANTS.iter().enumerate() {
+                small[index].push(finish(self.work(options, &["allocate", &bytes, "100"])?)?);
+                huge[index].push(finish(self.work(options, &["allocate", &bytes, "100", "--huge"])?)?);
+            }
+        }
+        let mut rows = Map::new();
+        for ((name, _), (small, huge)) in VARIANTS.iter().zip(small.iter().zip(&huge)) {
+            let of = |field: &str| [numbers(small, field), numbers(huge, field)];
+            let ([many, few], [slow, fast]) = (of("faults"), of("seconds"));
+            let (fewer, faster) = (Spread::of_ratios(&many, &few), Spread::of_ratios(&slow, &fast));
+            let faults = Spread::of(&few);
+            println!("  {name:<10} {:.0} faults, {fewer} times fewer, {faster} times faster", faults.median);
+            rows.insert((*name).to_owned(), json!({ "faults": faults, "times_fewer": fewer, "times_faster": faster }));
+        }
         Ok(rows.into())
     }
 
     /// Table 4: threads with large stacks of which they use a tenth.
     fn stacks(&self) -> Result<Value> {
         println!("\n{THREADS} threads, stacks of {} MiB, 1 MiB used (table 4)", LARGE_STACK >> 20);
-        let results = self.rounds(|_| vec!["stacks".to_owned(), THREADS.to_string(), LARGE_STACK.to_string()])?;
+        let results = self.rounds(&["stacks", &THREADS.to_string(), &LARGE_STACK.to_string()])?;
         let mut rows = Map::new();
         for ((name, _), results) in VARIANTS.iter().zip(&results) {
             let seconds = Spread::of(&numbers(results, "seconds"));
@@ -148,8 +178,9 @@ impl Bench {
                 }));
             }
         }
-        let labels = PROCESSES.map(|count| count.to_string());
-        let figure = chart("Threads a second", "processes side by side", &labels, &lines);
+        let labels = PROCESSES.map(|count| count.to_string()).into();
+        let places = PROCESSES.map(|count| (count as f64).log2()).into();
+        let figure = chart("Threads a second", &Axis { name: "processes side by side", labels, places }, &lines);
         write(&out.join("memlock-figure-3.svg"), &figure)?;
         Ok(rows.into())
     }
@@ -176,18 +207,19 @@ impl Bench {
     }
 
     /// Each variant in turn, `runs` times: the objects that the work printed.
-    fn rounds(&self, work: impl Fn(usize) -> Vec<String>) -> Result<Vec<Vec<Value>>> {
+    fn rounds(&self, work: &[&str]) -> Result<Vec<Vec<Value>>> {
         let mut results = vec![Vec::new(); VARIANTS.len()];
         for _ in 0..self.runs {
             for (index, (_, options)) in VARIANTS.iter().enumerate() {
-                results[index].push(finish(self.work(options, &work(index))?)?);
+                results[index].push(finish(self.work(options, work)?)?);
             }
         }
         Ok(results)
     }
 
     fn side_by_side(&self, processes: usize, options: &[&str], stack: usize) -> Result<f64> {
-        let work = ["threads".to_owned(), stack.to_string()];
+        let stack = stack.to_string();
+        let work = ["threads", stack.as_str()];
         let children: Vec<Child> = (0..processes).map(|_| self.work(options, &work)).collect::<Result<_>>()?;
         let (mut made, mut begin, mut end) = (0.0, f64::INFINITY, 0.0_f64);
         for child in children {
@@ -200,7 +232,7 @@ impl Bench {
         Ok(made / (end - begin))
     }
 
-    fn work(&self, options: &[&str], work: &[String]) -> Result<Child> {
+    fn work(&self, options: &[&str], work: &[&str]) -> Result<Child> {
         let mut command = self.locked(options);
         command.arg(&self.touchmark).args(["memlock", "work"]).args(work).stdout(Stdio::piped());
         command.spawn().context("touchmark cannot be started")

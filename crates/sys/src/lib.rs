@@ -5,6 +5,7 @@
 
 pub mod capability;
 pub mod fsverity;
+pub mod huge;
 pub mod keyring;
 pub mod launch;
 pub mod mapping;

@@ -18,6 +18,7 @@ use zeroize::Zeroize;
 pub use error::SecretError;
 pub use process::{Protection, protect_process};
 pub use region::Kind;
+pub(crate) use region::page_size;
 
 use pool::Slot;
 

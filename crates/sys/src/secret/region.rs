@@ -161,7 +161,7 @@ pub(super) unsafe fn wipe(start: NonNull<u8>, length: usize) {
     unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), length) }.zeroize();
 }
 
-pub(super) fn page_size() -> usize {
+pub(crate) fn page_size() -> usize {
     // SAFETY: the call takes a number.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).unwrap_or(4096)

@@ -12,6 +12,7 @@ use anyhow::Context;
 use procfs::process::Process;
 use serde_json::{Value, json};
 use touchmark_memlock::run::Policy;
+use touchmark_sys::huge;
 
 use crate::Exit;
 
@@ -42,6 +43,9 @@ enum Work {
         bytes: usize,
         /// Per cent that are touched
         part: usize,
+        /// In huge pages
+        #[arg(long)]
+        huge: bool,
     },
 }
 
@@ -58,7 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let result = match args.work {
         Work::Threads { stack } => threads(stack)?,
         Work::Stacks { threads, stack } => stacks(threads, stack)?,
-        Work::Allocate { bytes, part } => allocate(bytes, part)?,
+        Work::Allocate { bytes, part, huge } => allocate(bytes, part, huge)?,
     };
     println!("{result}");
     Ok(Exit::Success)
@@ -117,10 +121,13 @@ fn stacks(count: usize, stack: usize) -> anyhow::Result<Value> {
     Ok(json!({ "seconds": seconds, "resident": resident }))
 }
 
-fn allocate(bytes: usize, part: usize) -> anyhow::Result<Value> {
+fn allocate(bytes: usize, part: usize, huge: bool) -> anyhow::Result<Value> {
     let before = faults()?;
     let start = Instant::now();
     let mut room: Vec<u8> = Vec::with_capacity(bytes);
+    if huge {
+        huge::advise(room.spare_capacity_mut()).context("no huge pages here")?;
+    }
     let touched = bytes / 100 * part.min(100);
     let space = &mut room.spare_capacity_mut()[..touched];
     let first = touch(space);
