@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What each protection costs: everything is measured beside what it is compared with, in one interleaved run.
 
+mod advise;
 mod files;
 mod kernel;
 mod machine;
 mod memlock;
+mod programs;
 mod run;
 mod samples;
 mod svg;
@@ -41,6 +43,8 @@ enum What {
     Kernel,
     /// Locking programs in memory: S1's tables and figures
     Memlock,
+    /// What `memlock advise` predicts and recommends, beside what is measured, for some 35 real programs
+    Advise,
     /// All of them
     All,
 }
@@ -56,6 +60,9 @@ fn main() -> Result<()> {
     }
     if wanted(What::Memlock) {
         save(&arguments, "memlock", &machine, memlock::measure(arguments.runs, &arguments.out)?)?;
+    }
+    if wanted(What::Advise) {
+        save(&arguments, "advise", &machine, advise::measure()?)?;
     }
     if wanted(What::Kernel) {
         save(&arguments, "kernel", &machine, kernel::measure(&arguments.kernel)?)?;

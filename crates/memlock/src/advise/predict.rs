@@ -3,33 +3,42 @@
 
 use serde::Serialize;
 
+use super::Spread;
 use super::observe::Observation;
 use crate::run::Policy;
 
-/// From least to most.
+/// From least to most, and what is the likeliest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Range {
     /// The least.
     pub least: f64,
+    /// The likeliest.
+    pub likely: f64,
     /// The most.
     pub most: f64,
 }
 
 impl Range {
-    /// Around a value, by a part of it.
-    #[must_use]
-    pub fn around(value: f64, part: f64) -> Self {
-        Self { least: value * (1.0 - part), most: value * (1.0 + part) }
-    }
-
     /// Whether a value lies in it.
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {
         (self.least..=self.most).contains(&value)
     }
 
-    fn plus(self, least: f64, most: f64) -> Self {
-        Self { least: self.least + least, most: self.most + most }
+    /// What was seen in several runs.
+    #[allow(clippy::cast_precision_loss, reason = "sizes of processes are below 2^53 bytes")]
+    fn seen(runs: &Spread, field: fn(&Observation) -> u64) -> Self {
+        let [least, likely, most] = [runs.least, runs.middle, runs.most].map(|run| field(&run) as f64);
+        Self { least, likely, most }
+    }
+
+    /// Wider by a part of it, and by so much more.
+    fn wider(self, part: f64, more: f64) -> Self {
+        Self { least: (self.least * (1.0 - part) - more).max(0.0), most: self.most * (1.0 + part) + more, ..self }
+    }
+
+    fn plus(self, least: f64, likely: f64, most: f64) -> Self {
+        Self { least: self.least + least, likely: self.likely + likely, most: self.most + most }
     }
 }
 
@@ -61,40 +70,47 @@ const AROUND: f64 = 16.0;
 /// pages in batches for each processor.
 const RESIDENT_VARIES: (f64, f64) = (0.01, 256.0 * 1024.0);
 
-/// Predicts one policy. `seconds` is the range that unlocked runs took.
+/// How far times of unlocked runs may lie below and above those that were seen.
+const TIMES_VARY: (f64, f64) = (0.85, 1.25);
+/// How far page faults may lie beside those that were seen.
+const FAULTS_VARY: f64 = 0.02;
+/// Page faults of the launcher, at most.
+const LAUNCHER: f64 = 200.0;
+
+/// Predicts one policy from several unlocked runs.
 #[must_use]
-pub fn predict(policy: Policy, unlocked: &Observation, seconds: Range, machine: &Machine) -> Prediction {
-    #[allow(clippy::cast_precision_loss, reason = "sizes of processes are below 2^53 bytes")]
-    let number = |bytes: u64| bytes as f64;
-    let resident = number(unlocked.resident);
-    let accessible = number(unlocked.accessible).max(resident);
-    let files = number(unlocked.accessible_files);
-    let faults = number(unlocked.minor_faults);
-    let launch = |range: Range| range.plus(machine.launch.least, machine.launch.most);
-    let memory = |bytes: f64| Range::around(bytes, RESIDENT_VARIES.0).plus(-RESIDENT_VARIES.1, RESIDENT_VARIES.1);
+pub fn predict(policy: Policy, unlocked: &Spread, machine: &Machine) -> Prediction {
+    let times = [unlocked.least.seconds * TIMES_VARY.0, unlocked.middle.seconds, unlocked.most.seconds * TIMES_VARY.1];
+    let seconds = Range { least: times[0], likely: times[1], most: times[2] };
+    let later = seconds.plus(machine.launch.least, machine.launch.likely, machine.launch.most);
+    let seen = Range::seen(unlocked, |run| run.resident);
+    let resident = seen.wider(RESIDENT_VARIES.0, RESIDENT_VARIES.1);
+    let accessible = Range::seen(unlocked, |run| run.accessible.max(run.resident));
+    let files = Range::seen(unlocked, |run| run.accessible_files).most;
+    let faults = Range::seen(unlocked, |run| run.minor_faults).wider(FAULTS_VARY, 0.0);
     match policy {
-        Policy::None => Prediction { seconds, resident: memory(resident), faults: Range::around(faults, 0.02) },
-        Policy::OnFault => Prediction {
-            seconds: launch(seconds),
-            resident: memory(resident),
-            // Half a per cent, and what the launcher itself touches.
-            faults: Range::around(faults, 0.02).plus(0.0, 200.0),
-        },
+        Policy::None => Prediction { seconds, resident, faults },
+        Policy::OnFault => Prediction { seconds: later, resident, faults: faults.plus(0.0, 0.0, LAUNCHER) },
         // What is mapped at the start: the program and its linker at most.
         Policy::Current => Prediction {
-            seconds: launch(seconds),
-            resident: memory(resident).plus(0.0, files),
-            faults: Range { least: faults * 0.9, most: faults + 200.0 + files / PAGE / AROUND },
+            seconds: later,
+            resident: resident.plus(0.0, 0.0, files),
+            faults: Range { least: faults.least * 0.9, ..faults.plus(0.0, 0.0, LAUNCHER + files / PAGE / AROUND) },
         },
         Policy::Future => {
-            let extra = (accessible - resident).max(0.0);
+            let extra = |end: fn(&Range) -> f64| (end(&accessible) - end(&seen)).max(0.0);
             let cost = machine.seconds_per_byte;
             // Each anonymous page is a fault of its own unless it is a huge one; those of files come in groups.
-            let anonymous = (accessible - files).max(0.0) / PAGE;
+            let anonymous = |accessible: f64| (accessible - files).max(0.0) / PAGE;
+            let more = |accessible: f64| anonymous(accessible) + files / PAGE;
             Prediction {
-                seconds: launch(seconds).plus(0.0, extra * cost.most),
-                resident: memory(accessible),
-                faults: Range { least: anonymous / 512.0, most: faults + anonymous + files / PAGE },
+                seconds: later.plus(0.0, extra(|it| it.likely) * cost.likely, extra(|it| it.most) * cost.most),
+                resident: accessible.wider(RESIDENT_VARIES.0, RESIDENT_VARIES.1),
+                faults: Range {
+                    least: anonymous(accessible.least) / 512.0,
+                    likely: anonymous(accessible.likely) + files / PAGE / AROUND,
+                    most: faults.most + LAUNCHER + more(accessible.most),
+                },
             }
         }
     }
@@ -104,24 +120,40 @@ pub fn predict(policy: Policy, unlocked: &Observation, seconds: Range, machine: 
 mod tests {
     use super::*;
 
-    #[test]
-    fn future_is_what_is_accessible_and_on_fault_what_is_touched() {
-        let unlocked = Observation {
-            resident: 40 << 20,
-            accessible: 640 << 20,
+    const MACHINE: Machine = Machine {
+        seconds_per_byte: Range { least: 1e-10, likely: 2e-10, most: 3e-10 },
+        launch: Range { least: 0.0, likely: 0.0, most: 0.002 },
+    };
+
+    fn runs(resident: [u64; 3], accessible: [u64; 3], seconds: [f64; 3]) -> Spread {
+        let run = |at: usize| Observation {
+            resident: resident[at] << 20,
+            accessible: accessible[at] << 20,
             accessible_files: 20 << 20,
+            seconds: seconds[at],
             ..Observation::default()
         };
-        let machine = Machine {
-            seconds_per_byte: Range { least: 1e-10, most: 3e-10 },
-            launch: Range { least: 0.0, most: 0.002 },
-        };
-        let seconds = Range { least: 1.0, most: 1.1 };
-        let future = predict(Policy::Future, &unlocked, seconds, &machine);
+        Spread { least: run(0), middle: run(1), most: run(2) }
+    }
+
+    #[test]
+    fn future_is_what_is_accessible_and_on_fault_what_is_touched() {
+        let unlocked = runs([40; 3], [640; 3], [1.0; 3]);
+        let future = predict(Policy::Future, &unlocked, &MACHINE);
         assert!(future.resident.holds((640 << 20) as f64) && !future.resident.holds((600 << 20) as f64));
-        assert!(future.seconds.most > 1.28 && future.seconds.least == 1.0, "{future:?}");
-        let on_fault = predict(Policy::OnFault, &unlocked, seconds, &machine);
-        assert!(on_fault.resident.holds((40 << 20) as f64) && on_fault.seconds.most < 1.11);
-        assert!(predict(Policy::None, &unlocked, seconds, &machine).seconds == seconds);
+        assert!(future.seconds.most > 1.4 && future.seconds.least == 0.85, "{future:?}");
+        assert!(future.seconds.likely > 1.1 && future.seconds.likely < 1.15, "{future:?}");
+        let on_fault = predict(Policy::OnFault, &unlocked, &MACHINE);
+        assert!(on_fault.resident.holds((40 << 20) as f64) && on_fault.seconds.most < 1.26);
+        assert_eq!(predict(Policy::None, &unlocked, &MACHINE).resident.likely, (40 << 20) as f64);
+    }
+
+    #[test]
+    fn what_varies_has_a_wider_range_around_the_same_middle() {
+        let unlocked = runs([40, 50, 80], [600, 640, 700], [1.0, 1.5, 4.0]);
+        let on_fault = predict(Policy::OnFault, &unlocked, &MACHINE);
+        assert!(on_fault.resident.holds((80 << 20) as f64) && on_fault.resident.holds((40 << 20) as f64));
+        assert_eq!((on_fault.resident.likely, on_fault.seconds.likely), ((50 << 20) as f64, 1.5));
+        assert!(predict(Policy::Future, &unlocked, &MACHINE).resident.holds((700 << 20) as f64));
     }
 }

@@ -10,7 +10,7 @@ use procfs::Current;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use touchmark_memlock::advise::{
-    Goal, Machine, Observation, Prediction, Range, Recommendation, Result as Tried, kubernetes, libvirt, median,
+    Goal, Machine, Observation, Prediction, Range, Recommendation, Result as Tried, Spread, kubernetes, libvirt,
     observe, of_running, predict, recommend, systemd,
 };
 use touchmark_memlock::run::{Policy, is_program, starts_others};
@@ -54,8 +54,6 @@ pub(crate) struct Args {
 
 /// What is tried, in this order in each round.
 const POLICIES: [Policy; 3] = [Policy::None, Policy::OnFault, Policy::Future];
-/// How far times of unlocked runs may lie below and above those that were seen.
-const TIMES_VARY: (f64, f64) = (0.85, 1.25);
 /// Seconds that starting locked takes at most longer.
 const LAUNCH: f64 = 0.01;
 /// Bytes that are filled to learn what memory costs here.
@@ -74,6 +72,7 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Report {
+    /// The middle of its unlocked runs.
     unlocked: Observation,
     policies: Vec<Row>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +101,7 @@ fn predicted_only(pid: u32) -> anyhow::Result<Report> {
     let machine = machine();
     let row = |policy: Policy| Row {
         policy: policy.word(),
-        predicted: predict(policy, &unlocked, Range { least: 0.0, most: 0.0 }, &machine),
+        predicted: predict(policy, &Spread::once(unlocked), &machine),
         tried: None,
         threads_per_second: None,
     };
@@ -122,11 +121,7 @@ fn tried(args: &Args) -> anyhow::Result<Report> {
     // The first run warms caches; how it ends is how it should end under a lock.
     let first = run(Policy::None, false)?;
     let alone: Vec<_> = (0..args.runs).map(|_| run(Policy::None, false)).collect::<anyhow::Result<_>>()?;
-    let unlocked = highest(&alone);
-    let seconds = Range {
-        least: alone.iter().map(|run| run.seconds).fold(f64::INFINITY, f64::min) * TIMES_VARY.0,
-        most: alone.iter().map(|run| run.seconds).fold(0.0, f64::max) * TIMES_VARY.1,
-    };
+    let unlocked = Spread::of(&alone).context("no run")?;
     // The sum of the parts: what ends otherwise under a lock may need leave to discard memory.
     let same = |run: &Observation| run.cut == first.cut && (run.cut || run.code == first.code);
     let compat = [Policy::OnFault, Policy::Future].map(|policy| run(policy, false).map(|run| !same(&run)));
@@ -142,10 +137,10 @@ fn tried(args: &Args) -> anyhow::Result<Report> {
     let mut rows = Vec::new();
     for (index, (policy, runs)) in POLICIES.into_iter().zip(rounds).enumerate() {
         let works = runs.iter().all(same);
-        let measured = median(&runs).context("no run")?;
+        let measured = Spread::of(&runs).context("no run")?.middle;
         rows.push(Row {
             policy: policy.word(),
-            predicted: predict(policy, &unlocked, seconds, &machine),
+            predicted: predict(policy, &unlocked, &machine),
             tried: Some(Tried { measured, works, compat: compat[index] && works }),
             threads_per_second: work::rate(policy, stack),
         });
@@ -163,22 +158,7 @@ fn tried(args: &Args) -> anyhow::Result<Report> {
         "kubernetes" => kubernetes(&advice, &command, needed.resident),
         _ => libvirt(&advice, needed.mapped),
     });
-    Ok(Report { unlocked, policies: rows, recommendation: Some(advice), fragment })
-}
-
-/// The most that any of the runs needed.
-fn highest(runs: &[Observation]) -> Observation {
-    let most = |field: fn(&Observation) -> u64| runs.iter().map(field).max().unwrap_or(0);
-    let middle = median(runs).unwrap_or_default();
-    let largest = runs.iter().max_by_key(|run| run.accessible).copied().unwrap_or_default();
-    Observation {
-        resident: most(|run| run.resident),
-        mapped: most(|run| run.mapped),
-        accessible: largest.accessible,
-        accessible_files: largest.accessible_files,
-        threads: most(|run| run.threads),
-        ..middle
-    }
+    Ok(Report { unlocked: unlocked.middle, policies: rows, recommendation: Some(advice), fragment })
 }
 
 fn wrapped(args: &Args, policy: Policy, compat: bool) -> anyhow::Result<Vec<OsString>> {
@@ -198,7 +178,10 @@ fn machine() -> Machine {
     let memory = std::hint::black_box(vec![1_u8; SAMPLE]);
     let cost = start.elapsed().as_secs_f64() / SAMPLE as f64;
     drop(memory);
-    Machine { seconds_per_byte: Range { least: 0.0, most: cost * 3.0 }, launch: Range { least: 0.0, most: LAUNCH } }
+    Machine {
+        seconds_per_byte: Range { least: 0.0, likely: cost, most: cost * 3.0 },
+        launch: Range { least: 0.0, likely: LAUNCH / 10.0, most: LAUNCH },
+    }
 }
 
 /// A number of bytes that was computed with.
