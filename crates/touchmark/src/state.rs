@@ -3,9 +3,9 @@
 //!
 //! Mode and scope are not here: the kernel's policy map is the one place for them.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -19,6 +19,7 @@ use touchmark_sign::digest::{Digest, Hasher};
 const DIRECTORY: &str = "/run/touchmark";
 /// Held by the daemon while it lives.
 const DAEMON_LOCK: &str = "touchmarkd.pid";
+const LOCK_MODE: u32 = 0o600;
 
 /// What the daemon needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,8 +150,7 @@ fn lock(name: &str, operation: FlockOperation) -> anyhow::Result<Option<File>> {
     let path = path(name);
     let open = || {
         create_directory()?;
-        // Not truncated: whoever holds the lock has written here.
-        File::options().read(true).write(true).create(true).truncate(false).mode(0o644).open(&path)
+        open_lock(&path)
     };
     let file = open().with_context(|| format!("cannot open {}", path.display()))?;
     match rustix::fs::flock(&file, operation) {
@@ -158,6 +158,17 @@ fn lock(name: &str, operation: FlockOperation) -> anyhow::Result<Option<File>> {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(errno) => Err(errno).with_context(|| format!("cannot lock {}", path.display())),
     }
+}
+
+/// Root's alone: whoever can read a file can lock it, and so keep every change waiting.
+fn open_lock(path: &Path) -> io::Result<File> {
+    // Not truncated: whoever holds the lock has written here.
+    let file = File::options().read(true).write(true).create(true).truncate(false).mode(LOCK_MODE).open(path)?;
+    // Older versions left it readable to all.
+    if file.metadata()?.permissions().mode() & 0o777 != LOCK_MODE {
+        file.set_permissions(Permissions::from_mode(LOCK_MODE))?;
+    }
+    Ok(file)
 }
 
 fn create_directory() -> io::Result<()> {
@@ -169,4 +180,22 @@ fn create_directory() -> io::Result<()> {
 
 fn path(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_owner_can_open_a_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, fresh) = (folder.path().join("old"), folder.path().join("fresh"));
+        fs::write(&old, "1\n").unwrap();
+        fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
+        for path in [&old, &fresh] {
+            open_lock(path).unwrap();
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
+        }
+        assert_eq!(fs::read_to_string(&old).unwrap(), "1\n");
+    }
 }
