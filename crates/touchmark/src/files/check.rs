@@ -181,14 +181,24 @@ pub(crate) fn check_opened(opened: &Opened, authority: &Authority, buffer: &mut 
     examine(opened, others, authority, buffer, &Stop::default())
 }
 
-/// Checks only the embedded signature, by descriptor alone: what the kernel is to be told if it holds.
+/// The largest file whose embedded signature is checked while an exec waits, in bytes. A sparse file costs nothing to
+/// make and may be of terabytes: to read it would occupy the daemon for hours, and all other execs would wait. The
+/// largest program that we know of has an eighth of this.
+const EMBEDDED_MAX: u64 = 1 << 30;
+
+/// Checks only the embedded signature, by descriptor alone: what the kernel is to be told if it holds. A file of more
+/// than [`EMBEDDED_MAX`] is not read.
 pub(crate) fn check_embedded(
     file: BorrowedFd<'_>,
     authority: &Authority,
     buffer: &mut [u8],
 ) -> anyhow::Result<Option<Approval>> {
     let size = rustix::fs::fstat(file).map_err(io::Error::from)?.st_size;
-    let look = Look::at(file, u64::try_from(size).unwrap_or(0), buffer)?;
+    let size = u64::try_from(size).unwrap_or(0);
+    if size > EMBEDDED_MAX {
+        return Ok(None);
+    }
+    let look = Look::at(file, size, buffer)?;
     if !look.is_signed() {
         return Ok(None);
     }
@@ -253,4 +263,39 @@ fn verify(der: Vec<u8>, kind: Kind, digest: Digest, authority: &Authority) -> Re
     // By its place in the list: to write the name out for every file would cost as much as to read the signature.
     let position = authority.certificates().iter().position(|known| std::ptr::eq(known, certificate));
     Ok(Signer { position: position.unwrap_or_default(), der })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt;
+    use std::time::{Duration, Instant};
+
+    use touchmark_sign::elf::embed::Plan;
+
+    use super::super::scan::{BUFFER, Source};
+    use super::*;
+
+    /// Takes hours if the file is read.
+    #[test]
+    fn an_absurdly_large_file_does_not_hold_up_an_exec() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        fs::copy("/bin/true", &path).unwrap();
+        let size = 1 << 40;
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        file.set_len(size).unwrap();
+        let head = fs::read("/bin/true").unwrap();
+        let plan = Plan::new(&Source::new(file.as_fd(), size, &head).unwrap(), size, 600).unwrap();
+        file.write_all_at(&plan.appended, size).unwrap();
+        let end = plan.finish(&[0x30; 500]).unwrap();
+        file.write_all_at(&end, size + plan.appended.len() as u64).unwrap();
+        let mut buffer = vec![0; BUFFER];
+        let size = file.metadata().unwrap().len();
+        assert!(Look::at(file.as_fd(), size, &mut buffer).unwrap().is_signed());
+
+        let begin = Instant::now();
+        assert!(check_embedded(file.as_fd(), &Authority::default(), &mut buffer).unwrap().is_none());
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
 }
