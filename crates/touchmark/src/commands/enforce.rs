@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use touchmark_enforce::{Change, Enforcement, Mode, Policy, TrustChange};
 use touchmark_sign::certificate::Certificate;
+use touchmark_sign::digest::Digest;
+use touchmark_sign::revocation::RevocationList;
 
 use super::policy::{self, PolicyArgs};
 use super::{order, preflight};
@@ -37,7 +39,8 @@ pub(crate) struct Args {
     /// The order that a locked policy takes to be changed (see `touchmark order`)
     #[arg(long, value_name = "FILE")]
     order: Option<PathBuf>,
-    /// Do not start touchmarkd: no events are logged, and embedded signatures need `touchmark admit`
+    /// Do not start touchmarkd: no events are logged, and embedded signatures need `touchmark admit`. One that serves
+    /// by other certificates or an older revocation list is ended
     #[arg(long)]
     no_daemon: bool,
     /// Say nothing when all went well
@@ -83,26 +86,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(enforcement) => enforcement,
         None => Enforcement::start(&files::digest(Path::new("/proc/self/exe"))?)?,
     };
-    let news = tell_revocations(&enforcement, &authority, in_force, &named)?;
-    let prepared = State::new(&certificates)?.prepare()?;
-    let change = Change { trust, approvals: &approvals, state: prepared.digest };
     let begins = enforcement.mode()? == Mode::Off;
-    let serves = daemon::serves()?;
-    if begins {
-        // Nothing is checked yet, but a daemon that starts now finds certificates to admit by, and is known as ours.
-        enforcement.apply(&Policy { mode: Mode::Off, ..policy.clone() }, &change)?;
-    } else {
-        enforcement.apply(&policy, &change)?;
-    }
-    prepared.commit()?;
+    let (news, serves) = (news(&enforcement, &authority), daemon::serves()?);
     // One of another build is not known to the guard any more.
-    if !args.no_daemon && serves && (news || trust != TrustChange::Keep || daemon::is_outdated()?) {
-        daemon::restart()?;
-    } else if !args.no_daemon {
-        daemon::start()?;
+    let stale = serves && (news.is_some() || trust != TrustChange::Keep || (!args.no_daemon && daemon::is_outdated()?));
+    if stale {
+        // Before what it approved falls: else it would go on to approve by what it knew. The kernel goes on checking.
+        daemon::stop()?;
     }
+    let change = || -> anyhow::Result<Digest> {
+        if let Some(list) = news {
+            tell_revocations(&enforcement, list, in_force, &named)?;
+        }
+        let prepared = State::new(&certificates)?.prepare()?;
+        let change = Change { trust, approvals: &approvals, state: prepared.digest };
+        // Where nothing is checked yet, a daemon that starts now finds certificates to admit by, and is known as ours.
+        let mode = if begins { Mode::Off } else { policy.mode };
+        enforcement.apply(&Policy { mode, ..policy.clone() }, &change)?;
+        let digest = prepared.digest;
+        prepared.commit()?;
+        Ok(digest)
+    };
+    let changed = change();
+    // If nothing came of it, the one that served goes on, by what is in force still.
+    let started = if !args.no_daemon && (stale || changed.is_ok()) { daemon::start() } else { Ok(()) };
+    let state = changed?;
+    started?;
     if begins {
-        enforcement.apply(&policy, &Change { trust: TrustChange::Keep, ..change })?;
+        enforcement.apply(&policy, &Change { trust: TrustChange::Keep, approvals: &approvals, state })?;
     }
     policy::introduce(&args.policy);
     if !args.quiet {
@@ -121,23 +132,24 @@ fn turn_off(running: Option<Enforcement>, quiet: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Hands the list to the kernel unless it has it; says whether it was news. Nothing is approved before that.
+/// The revocation list, unless the kernel has it.
+fn news<'a>(enforcement: &Enforcement, authority: &'a Authority) -> Option<&'a RevocationList> {
+    authority.list().filter(|list| enforcement.revocation_version().ok() != Some(list.version))
+}
+
+/// Hands the list to the kernel. Nothing is approved before that.
 fn tell_revocations(
     enforcement: &Enforcement,
-    authority: &Authority,
+    list: &RevocationList,
     in_force: Option<&[Certificate]>,
     named: &[Certificate],
-) -> anyhow::Result<bool> {
-    let Some(list) = authority.list().filter(|list| enforcement.revocation_version().ok() != Some(list.version)) else {
-        return Ok(false);
-    };
+) -> anyhow::Result<()> {
     // A list that was stored, but did not reach the kernel: then neither did the end of its certificates.
     let trust = in_force.map_or(TrustChange::Keep, TrustChange::Extend);
     // With the certificates named before, so that a change that fails after this leaves what was in force.
     let state = State::new(named)?.prepare()?;
     enforcement.revoke(&revocations::for_kernel(list), trust, state.digest)?;
-    state.commit()?;
-    Ok(true)
+    state.commit()
 }
 
 /// The certificates that were named when enforcement began or was changed. If their record was tampered with, others must be given.

@@ -15,7 +15,7 @@ use clap::Parser;
 use touchmark_enforce::admission::{self, Admission};
 use touchmark_enforce::{Enforcement, EventReader};
 
-pub(crate) use start::{executable, is_outdated, restart, serves, start, stop};
+pub(crate) use start::{executable, is_outdated, serves, start, stop};
 
 use crate::revocations;
 use crate::state::{Lock, State};

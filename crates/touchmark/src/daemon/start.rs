@@ -62,12 +62,6 @@ pub(crate) fn start() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends a serving daemon, if there is one, and starts one that reads the state anew.
-pub(crate) fn restart() -> anyhow::Result<()> {
-    stop()?;
-    start()
-}
-
 /// Ends a serving daemon, if there is one; returns once it has ended.
 pub(crate) fn stop() -> anyhow::Result<()> {
     if let Some(pid) = state::daemon_pid()? {

@@ -7,17 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use touchmark_sys::mapping::{Access, Mapping};
 
 use crate::sh::{self, Folder};
-use crate::site::{Site, admit, event, generate_key, kernel_verifies, refused, runs, text, touchmark, touchmark_ok};
+use crate::site::{
+    Site, admit, event, generate_key, kernel_verifies, refused, runs, soon, text, touchmark, touchmark_ok,
+};
 use crate::trial::{Trial, trial};
 
 pub(crate) const TRIALS: &[Trial] = &[
     trial("revoked_content_is_refused_at_once", &[], revoked_content_is_refused_at_once).seconds(180),
     trial("revoked_signature_is_refused", &[], revoked_signature_is_refused).seconds(180),
     trial("revoked_certificate_takes_all_it_signed", &[], revoked_certificate_takes_all_it_signed).seconds(180),
+    trial("revocation_counts_for_an_admission_under_way", &[], revocation_counts_for_an_admission_under_way)
+        .seconds(180),
     trial("running_program_is_reported_and_stopped", &[], running_program_is_reported_and_stopped).seconds(180),
 ];
 
@@ -175,6 +181,35 @@ fn revoked_signature_is_refused() -> Result<()> {
         admit(&xattr)?;
     }
     runs(&xattr)
+}
+
+/// An admission that read the certificates before one of them was revoked, and approves after.
+fn revocation_counts_for_an_admission_under_way() -> Result<()> {
+    let scene = Scene::new()?;
+    let large = scene.unsigned("large")?;
+    // Large enough that it is met while it is read.
+    fs::File::options().write(true).open(&large)?.set_len(64 << 20)?;
+    scene.site.sign_in("detached", &large)?;
+    let keys = Folder::new()?;
+    let folder = keys.path().join("other");
+    generate_key(&folder)?;
+    let (own, other) = (scene.site.certificate(), folder.join("cert.pem"));
+    scene.site.enforce(&["--cert", text(&other), "--unguarded"])?;
+
+    let mut admission = Command::new("/usr/bin/touchmark").args(["admit", text(&large)]).spawn()?;
+    let pid = Pid::from_raw(i32::try_from(admission.id())?);
+    let opened = PathBuf::from(format!("/proc/{pid}/fd"));
+    let reads = || -> Result<Option<()>> {
+        let targets = fs::read_dir(&opened)?.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        Ok(targets.into_iter().any(|target| target == large).then_some(()))
+    };
+    soon("the file to be opened", reads)?;
+    kill(pid, Signal::SIGSTOP)?;
+    succeeded(revoke_by(&folder, &["--certificate", text(&own), "--reason", "stolen"])?)?;
+    kill(pid, Signal::SIGCONT)?;
+    let ended = admission.wait()?;
+    ensure!(ended.code() == Some(1), "expected it not to be approved: {ended}");
+    refused(&large)
 }
 
 fn revoked_certificate_takes_all_it_signed() -> Result<()> {
