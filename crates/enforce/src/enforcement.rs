@@ -110,9 +110,12 @@ impl Enforcement {
                 Completion { generation, keyring, revocations: old.revocations, state: approval::bytes(&change.state) };
             let raw = policy.to_raw(&completion)?;
             if matches!(change.trust, TrustChange::Replace(_)) {
-                table::remove(&self.approved, |_| true)?;
+                // Before the policy, under which no old approval may be found. What is approved anew is never missing:
+                // a run that is killed here leaves what keeps the machine usable.
+                table::replace(&self.approved, &change.approvals.iter().map(approval_entry).collect::<Vec<_>>())?;
+            } else {
+                change.approvals.iter().try_for_each(|approval| self.approve(approval))?;
             }
-            change.approvals.iter().try_for_each(|approval| self.approve(approval))?;
             let treatments = filesystems::table(&policy.file_systems, policy.refuse_uncacheable);
             table::replace(&self.filesystems, &treatments.iter().map(treatment_entry).collect::<Vec<_>>())?;
             table::replace(&self.roles, &role_entries(&policy.roles))?;
@@ -209,9 +212,9 @@ impl Enforcement {
     /// # Errors
     /// The map is full or cannot be written.
     pub fn approve(&self, approval: &Approval) -> Result<(), EnforceError> {
-        let (key, value) = approval.to_raw();
+        let (key, value) = approval_entry(approval);
         self.approved
-            .update(key.as_bytes(), value.as_bytes(), MapFlags::ANY)
+            .update(&key, &value, MapFlags::ANY)
             .map_err(EnforceError::kernel(format!("approve the digest {}", approval.digest)))
     }
 
@@ -294,6 +297,11 @@ impl Enforcement {
         approval
             .is_some_and(|approval| certificates.contains(&approval.signer) || signatures.contains(&approval.signature))
     }
+}
+
+fn approval_entry(approval: &Approval) -> (Vec<u8>, Vec<u8>) {
+    let (key, value) = approval.to_raw();
+    (key.as_bytes().to_vec(), value.as_bytes().to_vec())
 }
 
 fn treatment_entry((magic, treatment): &(u64, crate::Treatment)) -> (Vec<u8>, Vec<u8>) {
