@@ -107,6 +107,32 @@ fn containers_by_choice() {
     assert_eq!(workshop.status(&script), "unsigned");
 }
 
+/// A module is an ELF file with a signature behind it, which the kernel finds by the last 28 bytes.
+#[test]
+fn a_kernel_modules_own_signature_stays_at_its_end() {
+    let workshop = Workshop::new();
+    let content = [&smallest_elf()[..], b"PKCS#7", &[0; 12], b"~Module signature appended~\n"].concat();
+    let module = workshop.write("module.ko", &content);
+    let dry = workshop.sign(["--dry-run", text(&module)]);
+    assert!(String::from_utf8_lossy(&dry.stdout).contains("would-sign: xattr\n"), "{dry:?}");
+    let signed = workshop.sign(["--json", text(&module)]);
+    expect_code(&signed, 0);
+    assert_eq!(objects(&signed)[0]["containers"].to_string(), r#"["xattr"]"#);
+    assert!(stderr(&signed).contains("1 kernel modules, not inside"), "{}", stderr(&signed));
+    assert_eq!(fs::read(&module).unwrap(), content);
+    assert_eq!(workshop.status(&module), "valid");
+
+    let refused = workshop.sign(["--container=embedded", text(&module)]);
+    expect_code(&refused, 1);
+    assert!(stderr(&refused).contains("--container xattr or detached keeps it"), "{}", stderr(&refused));
+    assert_eq!(fs::read(&module).unwrap(), content);
+    // One that the kernel's build did not sign is like any other ELF file.
+    let unsigned = workshop.write("unsigned.ko", smallest_elf());
+    let signed = workshop.sign(["--json", text(&unsigned)]);
+    assert_eq!(objects(&signed)[0]["containers"].to_string(), r#"["embedded","xattr"]"#);
+    assert!(!stderr(&signed).contains("kernel modules"), "{}", stderr(&signed));
+}
+
 #[test]
 fn a_file_beside_that_is_no_signature_is_left_alone() {
     let workshop = Workshop::new();

@@ -31,6 +31,8 @@ struct Counts {
     untouched: u64,
     failed: u64,
     skipped: u64,
+    /// Of those done.
+    modules: u64,
 }
 
 /// Does the work and reports it.
@@ -63,6 +65,7 @@ fn tell(report: &Report<'_>, words: &Words, counts: &mut Counts, lines: &mut Lin
     };
     let containers = edited.map_or(&[][..], |edited| &edited.containers);
     *counts.of(status, words) += 1;
+    counts.modules += u64::from(edited.is_some_and(|edited| edited.signed_module && status == words.done));
     lines.object(&EditedLine { path: PathText::new(path), status, containers, reason: reason.clone() })?;
     match reason {
         Some(reason) if status == "error" => lines.failure(path, &reason),
@@ -86,12 +89,15 @@ impl Counts {
     }
 
     fn summary(&self, words: &Words) -> String {
-        let Self { done, untouched, failed, skipped } = self;
+        let Self { done, untouched, failed, skipped, modules } = self;
         let mut text = format!("{}: {done} {}", report::files(done + untouched + failed), words.done);
         for (number, word) in [(untouched, words.untouched), (failed, words.not_done), (skipped, "left alone")] {
             if *number > 0 {
                 text.push_str(&format!(", {number} {word}"));
             }
+        }
+        if *modules > 0 {
+            text.push_str(&format!(" ({modules} kernel modules, not inside, to keep the kernel's own signature)"));
         }
         text
     }

@@ -13,7 +13,8 @@ use crate::{Exit, files};
 /// Arguments of `touchmark sign`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-ELF files get a signature inside them and one in the attribute user.touchmark, other files one in the attribute. \
+ELF files get a signature inside them and one in the attribute user.touchmark, other files one in the attribute, and \
+so do kernel modules that carry the kernel's own signature at their end. \
 A signature inside changes the file: a new one takes its place at once, with the same owner, mode, times, \
 attributes, access lists and hard links. `touchmark unsign` gives the old bytes back. Signing again replaces \
 signatures. What cannot be signed is named, and the rest goes on.
@@ -22,7 +23,8 @@ Exit codes: 0 all signed; 1 something could not be signed; 2 wrong usage; 3 coul
 pub(crate) struct Args {
     #[command(flatten)]
     key: KeyArgs,
-    /// Where the signature goes [default: embedded,xattr for ELF files, xattr for others]
+    /// Where the signature goes [default: embedded,xattr for ELF files, xattr for others and
+    /// for signed kernel modules]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     container: Vec<Container>,
     /// Seal what was signed in its attribute with fs-verity: it cannot be changed any more, only replaced, and the

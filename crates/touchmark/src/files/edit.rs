@@ -33,6 +33,12 @@ pub(crate) enum EditError {
     /// Only ELF files can hold a signature inside.
     #[error("expected an ELF file, found something else (--container xattr or detached takes any file)")]
     NotElf,
+    /// What is put behind the kernel's own signature hides it.
+    #[error(
+        "it is a kernel module that carries the kernel's signature at its end, where a signature inside would hide it \
+         (--container xattr or detached keeps it)"
+    )]
+    SignedModule,
     /// The file has names that this run did not find.
     #[error(
         "the file has {0} more name(s) (hard links) outside of what is signed here, and a new file would leave them \
@@ -72,6 +78,8 @@ pub(crate) struct Edited {
     pub(crate) touched: Option<File>,
     /// The file's size in bytes.
     pub(crate) size: u64,
+    /// It is a kernel module with the kernel's own signature, which stays the last thing in it.
+    pub(crate) signed_module: bool,
 }
 
 impl Edited {

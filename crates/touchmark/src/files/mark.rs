@@ -18,6 +18,7 @@ use touchmark_sign::statement::{Kind, Statement};
 use super::container::{Container, detached_place, write_attribute};
 use super::edit::{EditError, Edited};
 use super::identity::{Identity, Opened};
+use super::module;
 use super::place::Place;
 use super::replace::{Change, Draft, ReplaceError};
 use super::scan::{ScanError, Source, read_some, scan};
@@ -30,7 +31,8 @@ pub(crate) struct Marker<'a> {
     pub(crate) signer: &'a dyn Signer,
     /// Its certificate.
     pub(crate) certificate: &'a Certificate,
-    /// Where signatures go; empty: inside and in the attribute for ELF files, in the attribute for others.
+    /// Where signatures go; empty: inside and in the attribute for ELF files, in the attribute for others and for signed
+    /// kernel modules.
     pub(crate) containers: &'a [Container],
     /// Only find out what would be done.
     pub(crate) dry_run: bool,
@@ -54,15 +56,18 @@ impl Marker<'_> {
         let Some(first) = places.first() else { return Ok(()) };
         let read = read_some(opened.file.as_fd(), &mut buffer[..4096], 0, opened.size()).map_err(ScanError::Read)?;
         let head = buffer.get(..read).unwrap_or_default().to_vec();
+        let source = Source::new(opened.file.as_fd(), opened.size(), &head).map_err(ScanError::Read)?;
+        edited.signed_module = module::is_signed(&source, opened.size()).map_err(ScanError::Read)?;
         let wanted = match self.containers {
-            [] if is_elf(&head) => &[Container::Embedded, Container::Xattr],
+            [] if is_elf(&head) && !edited.signed_module => &[Container::Embedded, Container::Xattr],
             [] => &[Container::Xattr][..],
             named => named,
         };
-        let source = Source::new(opened.file.as_fd(), opened.size(), &head).map_err(ScanError::Read)?;
         let mut content = None;
         if wanted.contains(&Container::Embedded) {
-            match self.plan(opened, places, &source) {
+            let plan =
+                if edited.signed_module { Err(EditError::SignedModule) } else { self.plan(opened, places, &source) };
+            match plan {
                 Ok(plan) => content = Some(plan),
                 Err(error) => edited.failures.push((Some(Container::Embedded), error)),
             }

@@ -8,6 +8,7 @@ pub(crate) mod container;
 pub(crate) mod edit;
 pub(crate) mod identity;
 pub(crate) mod mark;
+mod module;
 mod named;
 pub(crate) mod ordered;
 pub(crate) mod place;
