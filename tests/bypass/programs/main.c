@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* `attacker NAME [ARGUMENT...]`: runs the attack of that name; the exit code is what it returns. */
 #include "attack.h"
+#include <sys/stat.h>
 
 static int nothing(char **arguments)
 {
@@ -25,10 +26,21 @@ static int mark(char **arguments)
 	return open(arguments[0], O_CREAT | O_WRONLY, 0600) < 0 ? errno : 0;
 }
 
+/* Whether this program is another file than the one of that size, which one asked for. */
+static int other_than(char **arguments)
+{
+	struct stat status;
+
+	if (stat("/proc/self/exe", &status))
+		return errno;
+	return status.st_size == atoll(arguments[0]) ? EAGAIN : 0;
+}
+
 static const struct named plain[] = {
 	{ "nothing", nothing },
 	{ "wait", wait_for_a_signal },
 	{ "mark", mark },
+	{ "other-than", other_than },
 	{ NULL, NULL },
 };
 
@@ -36,6 +48,7 @@ int main(int count, char **arguments)
 {
 	const struct named *const lists[] = {
 		plain, memory_attacks, process_attacks, file_attacks, kernel_attacks, bpf_attacks,
+		rival_attacks,
 	};
 	/* As the interpreter of a script or by binfmt_misc it is not told what to do: that it runs is enough. */
 	const char *name = count > 1 && arguments[1][0] != '/' ? arguments[1] : "nothing";

@@ -2,7 +2,7 @@
 //! By ways that neither open nor start the file by its name.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::process::Command;
 use nix::mount::{MsFlags, mount};
 
 use crate::arena::{self, Arena, marked, run};
-use crate::{Outcome, Technique};
+use crate::{Outcome, Technique, attribute};
 
 const UNSIGNED: &[&str] = &["unsigned"];
 /// Kernels before 6.8 look at no signature.
@@ -24,6 +24,27 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
         with_program,
         copied_over,
         CHANGED,
+    ),
+    Technique::new(
+        "signature_put_back",
+        "Take the signature off a program that ran, change it, and put the signature back",
+        attribute::with_programs,
+        attribute::put_back,
+        CHANGED,
+    ),
+    Technique::new(
+        "signature_replaced",
+        "Change a program that ran, and give it the signature of another that runs",
+        attribute::with_programs,
+        attribute::replaced,
+        CHANGED,
+    ),
+    Technique::new(
+        "rival_program",
+        "Attach a BPF program of one's own that allows every start",
+        Arena::with_both,
+        |arena| arena.attack("rival", [arena.stranger()]),
+        UNSIGNED,
     ),
     Technique::new(
         "module_helper",
@@ -54,13 +75,7 @@ fn copied_over(arena: &Arena) -> io::Result<()> {
     let program = arena.path("program");
     run(&mut Command::new(&program))?;
     let mut from = fs::File::open(arena.stranger())?;
-    let mut to = loop {
-        match fs::File::options().write(true).open(&program) {
-            // It ran a moment ago.
-            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {}
-            other => break other?,
-        }
-    };
+    let mut to = attribute::writable(&program, fs::File::options().write(true))?;
     io::copy(&mut from, &mut to)?;
     drop(to);
     run(&mut Command::new(&program))

@@ -11,10 +11,11 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rustix::fs::{CWD, MemfdFlags, RenameFlags, SealFlags, XattrFlags};
+use rustix::fs::{CWD, MemfdFlags, RenameFlags, SealFlags};
 
 use crate::arena::{self, Arena, marked, run};
-use crate::{Rule, Technique};
+use crate::attribute::copy_signature;
+use crate::{Rule, Technique, race};
 
 const UNSIGNED: &[&str] = &["unsigned"];
 /// Kernels before 6.8 look at no signature.
@@ -48,6 +49,13 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
         "Exchange a signed program with another by rename",
         Arena::with_both,
         exchanged,
+        UNSIGNED,
+    ),
+    Technique::new(
+        "exchanged_during_check",
+        "Exchange it with a signed one again and again while it starts",
+        race::prepare,
+        race::exchanged_during_check,
         UNSIGNED,
     ),
     Technique::new(
@@ -166,19 +174,6 @@ fn changed(arena: &Arena) -> io::Result<()> {
     fs::File::options().append(true).open(&fresh)?.write_all(b"x")?;
     fs::rename(&fresh, &program)?;
     run(&mut Command::new(program))
-}
-
-/// Where there is no signature there is none to take along: the technique is about the content.
-fn copy_signature(arena: &Arena, from: &str, to: &str) -> io::Result<()> {
-    let mut value = vec![0; 4096];
-    match rustix::fs::getxattr(arena.path(from), "user.touchmark", &mut value[..]) {
-        Ok(size) => {
-            rustix::fs::setxattr(arena.path(to), "user.touchmark", &value[..size], XattrFlags::empty())?;
-        }
-        Err(rustix::io::Errno::NODATA) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    Ok(())
 }
 
 fn borrowed_signature(arena: &Arena) -> io::Result<()> {

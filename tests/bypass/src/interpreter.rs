@@ -10,14 +10,14 @@ use crate::arena::{Arena, marked, outcome, run};
 use crate::{Outcome, Technique};
 
 const DIRECT: &[&str] = &["direct-interpreter"];
-const RULE: &[(&str, &str)] = &[("--interpreter", "sh")];
+const RULE: &[(&str, &str)] = &[("--interpreter", "interpreter")];
 const FREE: Outcome = Outcome::NotStopped(
     "the kernel sees an approved program reading a file; name the interpreter with --interpreter, and only approved \
      scripts start it",
 );
 
 pub(crate) const TECHNIQUES: &[Technique] = &[
-    Technique::new("interpreter_file", "sh FILE, with a rule for this interpreter", with_shell, shell_file, DIRECT)
+    Technique::new("interpreter_file", "sh FILE, with a rule for this interpreter", with_shell, file, DIRECT)
         .options(RULE),
     Technique::new("interpreter_text", "sh -c TEXT, with a rule for this interpreter", with_shell, shell_text, DIRECT)
         .options(RULE),
@@ -37,7 +37,9 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
         DIRECT,
     )
     .options(RULE),
-    Technique::new("interpreter_file_without_rule", "sh FILE", with_shell, shell_file, &[]).outcome(FREE),
+    Technique::new("interpreter_python", "python3 FILE, with a rule for this interpreter", with_python, file, DIRECT)
+        .options(RULE),
+    Technique::new("interpreter_file_without_rule", "sh FILE", with_shell, file, &[]).outcome(FREE),
     Technique::new("interpreter_text_without_rule", "sh -c TEXT", with_shell, shell_text, &[]).outcome(FREE),
     Technique::new(
         "execve_check",
@@ -59,26 +61,31 @@ fn text(arena: &Arena) -> String {
 
 fn with_shell(arena: &Arena) -> io::Result<()> {
     arena.with_attacker()?;
-    arena.approved_file("sh", &fs::read("/usr/bin/dash")?)?;
+    arena.approved_file("interpreter", &fs::read("/usr/bin/dash")?)?;
     arena.file("script", text(arena).as_bytes()).map(drop)
 }
 
-fn shell(arena: &Arena) -> Command {
-    Command::new(arena.path("sh"))
+fn with_python(arena: &Arena) -> io::Result<()> {
+    arena.approved_file("interpreter", &fs::read("/usr/bin/python3")?)?;
+    arena.file("script", format!("open({:?}, \"w\")\n", mark(arena)).as_bytes()).map(drop)
 }
 
-fn shell_file(arena: &Arena) -> io::Result<()> {
-    run(shell(arena).arg(arena.path("script")))?;
+fn interpreter(arena: &Arena) -> Command {
+    Command::new(arena.path("interpreter"))
+}
+
+fn file(arena: &Arena) -> io::Result<()> {
+    run(interpreter(arena).arg(arena.path("script")))?;
     marked(&mark(arena))
 }
 
 fn shell_text(arena: &Arena) -> io::Result<()> {
-    run(shell(arena).args(["-c", &text(arena)]))?;
+    run(interpreter(arena).args(["-c", &text(arena)]))?;
     marked(&mark(arena))
 }
 
 fn shell_input(arena: &Arena) -> io::Result<()> {
-    let mut child = shell(arena).stdin(Stdio::piped()).spawn()?;
+    let mut child = interpreter(arena).stdin(Stdio::piped()).spawn()?;
     if let Some(mut input) = child.stdin.take() {
         input.write_all(text(arena).as_bytes())?;
     }
@@ -87,7 +94,7 @@ fn shell_input(arena: &Arena) -> io::Result<()> {
 }
 
 fn shell_by_linker(arena: &Arena) -> io::Result<()> {
-    match run(Command::new("/lib64/ld-linux-x86-64.so.2").arg(arena.path("sh")).arg(arena.path("script"))) {
+    match run(Command::new("/lib64/ld-linux-x86-64.so.2").arg(arena.path("interpreter")).arg(arena.path("script"))) {
         Err(error) if error.raw_os_error() == Some(127) => Err(rustix::io::Errno::PERM.into()),
         other => other.and_then(|()| marked(&mark(arena))),
     }

@@ -6,6 +6,7 @@
 //! approves what [`Arena::approved`] lists, switches the rule on, and looks for the event.
 
 mod arena;
+mod attribute;
 mod beside;
 mod exec;
 mod guard;
@@ -15,6 +16,7 @@ mod library;
 mod memory;
 mod neighbour;
 mod process;
+mod race;
 mod table;
 mod technique;
 mod writer;
