@@ -17,6 +17,9 @@ use touchmark_sign::digest::{Digest, Hasher};
 
 /// Gone with a reboot, like the pins in the kernel.
 const DIRECTORY: &str = "/run/touchmark";
+const STATE: &str = "state.toml";
+/// A state that is about to be put in force.
+const FRESH: &str = "state.toml.new";
 /// Held by the daemon while it lives.
 const DAEMON_LOCK: &str = "touchmarkd.pid";
 const LOCK_MODE: u32 = 0o600;
@@ -48,19 +51,8 @@ impl State {
     ///
     /// The kernel's side keeps the file's digest: whoever replaces the file cannot make another certificate count.
     pub(crate) fn load(enforcement: &Enforcement) -> anyhow::Result<Option<Self>> {
-        let path = path("state.toml");
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-        };
-        anyhow::ensure!(
-            enforcement.vouches_for_state(&digest(&text))?,
-            "expected {} as `touchmark enforce` left it, found another content; \
-             run `touchmark enforce --cert CERT` with the certificates to trust",
-            path.display()
-        );
-        Ok(Some(toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?))
+        let found = find(Path::new(DIRECTORY), |digest| Ok(enforcement.vouches_for_state(digest)?))?;
+        found.map(|found| toml::from_str(&found.text).context("cannot read the certificates in force")).transpose()
     }
 
     /// The state in force, which must be there.
@@ -68,9 +60,11 @@ impl State {
         Self::load(enforcement)?.context("no certificates are in force; run `touchmark enforce --cert CERT`")
     }
 
-    /// Writes the state beside the one in force; returns what its SHA-256 is, for the kernel's side.
-    pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let fresh = path("state.toml.new");
+    /// Writes the state beside the one in force; returns what its SHA-256 is, for the kernel's side. The caller holds
+    /// [`Lock::change`].
+    pub(crate) fn prepare(&self, enforcement: &Enforcement) -> anyhow::Result<Prepared> {
+        let fresh = path(FRESH);
+        settle(Path::new(DIRECTORY), |digest| Ok(enforcement.vouches_for_state(digest)?))?;
         let write = || -> io::Result<Prepared> {
             create_directory()?;
             let text = toml::to_string(self).map_err(io::Error::other)?;
@@ -95,12 +89,55 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Puts the file in its place. A crash between this and the kernel's new policy leaves a state that the policy
-    /// does not vouch for: the daemon says so and does not serve, and `touchmark enforce` mends it.
+    /// Puts the file in its place. After a crash between the kernel's new policy and this, [`find`] finds it all the same.
     pub(crate) fn commit(self) -> anyhow::Result<()> {
-        let path = path("state.toml");
-        fs::rename(path.with_extension("toml.new"), &path).with_context(|| format!("cannot write {}", path.display()))
+        put_in_place(Path::new(DIRECTORY))
     }
+}
+
+/// The file that belongs to the policy in force.
+struct Found {
+    text: String,
+    /// It is the prepared one: a run was killed after the kernel's new policy counted.
+    prepared: bool,
+}
+
+/// Looks for the state that the kernel's side vouches for; `None` if there never was one.
+fn find(directory: &Path, vouches: impl Fn(&Digest) -> anyhow::Result<bool>) -> anyhow::Result<Option<Found>> {
+    let mut other = None;
+    for (name, prepared) in [(STATE, false), (FRESH, true)] {
+        let path = directory.join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) if vouches(&digest(&text))? => return Ok(Some(Found { text, prepared })),
+            // A prepared one that never counted says nothing.
+            Ok(_) if prepared => {}
+            Ok(_) => other = Some(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+    match other {
+        None => Ok(None),
+        Some(path) => anyhow::bail!(
+            "expected {} as `touchmark enforce` left it, found another content; \
+             run `touchmark enforce --cert CERT` with the certificates to trust",
+            path.display()
+        ),
+    }
+}
+
+/// Before another state is prepared: one that is in force already must not be written over. If none is found, none can
+/// be lost.
+fn settle(directory: &Path, vouches: impl Fn(&Digest) -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    match find(directory, vouches) {
+        Ok(Some(Found { prepared: true, .. })) => put_in_place(directory),
+        _ => Ok(()),
+    }
+}
+
+fn put_in_place(directory: &Path) -> anyhow::Result<()> {
+    let path = directory.join(STATE);
+    fs::rename(directory.join(FRESH), &path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn digest(text: &str) -> Digest {
@@ -185,6 +222,30 @@ fn path(name: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_in_force_is_found_before_it_is_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join(STATE), folder.path().join(FRESH));
+        let in_force = |text: &'static str| move |found: &Digest| Ok(*found == digest(text));
+        let text = |in_force_text| find(folder.path(), in_force(in_force_text)).map(|found| found.map(|f| f.text));
+        assert_eq!(text("new").unwrap(), None);
+        // Killed before the first state was in its place.
+        fs::write(&new, "new").unwrap();
+        assert_eq!(text("new").unwrap().as_deref(), Some("new"));
+        assert_eq!(text("other").unwrap(), None);
+
+        fs::write(&old, "old").unwrap();
+        assert_eq!(text("old").unwrap().as_deref(), Some("old"));
+        assert_eq!(text("new").unwrap().as_deref(), Some("new"));
+        assert!(text("other").unwrap_err().to_string().contains("found another content"));
+
+        for (in_force_text, left) in [("old", "old"), ("other", "old"), ("new", "new")] {
+            settle(folder.path(), in_force(in_force_text)).unwrap();
+            assert_eq!(fs::read_to_string(&old).unwrap(), left);
+        }
+        assert!(!new.exists());
+    }
 
     #[test]
     fn only_the_owner_can_open_a_lock() {

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         if let Some(list) = news {
             tell_revocations(&enforcement, list, in_force, &named)?;
         }
-        let prepared = State::new(&certificates)?.prepare()?;
+        let prepared = State::new(&certificates)?.prepare(&enforcement)?;
         let change = Change { trust, approvals: &approvals, state: prepared.digest };
         // Where nothing is checked yet, a daemon that starts now finds certificates to admit by, and is known as ours.
         let mode = if begins { Mode::Off } else { policy.mode };
@@ -147,7 +147,7 @@ fn tell_revocations(
     // A list that was stored, but did not reach the kernel: then neither did the end of its certificates.
     let trust = in_force.map_or(TrustChange::Keep, TrustChange::Extend);
     // With the certificates named before, so that a change that fails after this leaves what was in force.
-    let state = State::new(named)?.prepare()?;
+    let state = State::new(named)?.prepare(enforcement)?;
     enforcement.revoke(&revocations::for_kernel(list), trust, state.digest)?;
     state.commit()
 }

@@ -142,7 +142,7 @@ impl Machine {
             daemon::stop()?;
         }
         // The same state, which the kernel's side vouches for under each policy anew.
-        let state = State::new(self.certificates.as_deref().unwrap_or_default())?.prepare()?;
+        let state = State::new(self.certificates.as_deref().unwrap_or_default())?.prepare(enforcement)?;
         let trust = TrustChange::Extend(authority.certificates());
         let applied = match enforcement.revoke(&for_kernel(list), trust, state.digest) {
             Ok(()) => state.commit(),
