@@ -17,8 +17,30 @@ use crate::authority::Authority;
 use crate::files::container::Container;
 use crate::{daemon, files, text};
 
-/// Not running now, perhaps, but needed to log in and undo things.
-const WAY_BACK: &[&str] = &["/bin/sh", "/bin/bash", "/bin/login", "/usr/bin/sudo", "/usr/sbin/sshd", "/sbin/agetty"];
+/// Not running now, perhaps, but needed to log in and undo things. Where a distribution has none of a name, it is left
+/// out.
+const WAY_BACK: &[&str] = &[
+    "/bin/sh",
+    "/bin/bash",
+    "/bin/login",
+    "/usr/bin/sudo",
+    "/sbin/agetty",
+    "/usr/sbin/sshd",
+    // From OpenSSH 9.8 and 10.0 on, sshd starts these for every connection.
+    "/usr/lib/openssh/sshd-session",
+    "/usr/lib/openssh/sshd-auth",
+    "/usr/lib/ssh/sshd-session",
+    "/usr/lib/ssh/sshd-auth",
+    "/usr/libexec/openssh/sshd-session",
+    "/usr/libexec/openssh/sshd-auth",
+    "/usr/libexec/sshd-session",
+    "/usr/libexec/sshd-auth",
+    // From systemd 255 on, every service is started through the first; the second ends the machine.
+    "/usr/lib/systemd/systemd-executor",
+    "/usr/lib/systemd/systemd-shutdown",
+];
+/// Where PAM keeps its modules: login, sshd and sudo load them when somebody comes.
+const PAM: &[&str] = &["lib/security", "lib64/security", "usr/lib/security", "usr/lib64/security"];
 /// How many files the message names.
 const NAMED: usize = 10;
 
@@ -55,6 +77,7 @@ fn candidates(scope: &Scope) -> anyhow::Result<BTreeSet<PathBuf>> {
     // Whoever enforces a cgroup gets back in from outside of it.
     if !matches!(scope, Scope::Cgroup(_)) {
         paths.extend(WAY_BACK.iter().map(PathBuf::from));
+        paths.extend(pam_modules(Path::new("/")));
         paths.insert(daemon::executable()?);
     }
     for process in procfs::process::all_processes()?.flatten() {
@@ -79,6 +102,15 @@ fn candidates(scope: &Scope) -> anyhow::Result<BTreeSet<PathBuf>> {
     Ok(paths)
 }
 
+/// The PAM modules of the system below `root`. Folders that are not there hold none.
+fn pam_modules(root: &Path) -> Vec<PathBuf> {
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    // Debian has them by architecture: usr/lib/x86_64-linux-gnu/security.
+    let by_architecture = entries(root.join("usr/lib")).map(|folder| folder.join("security"));
+    let folders = PAM.iter().map(|folder| root.join(folder)).chain(by_architecture);
+    folders.flat_map(entries).filter(|path| path.extension().is_some_and(|ending| ending == "so")).collect()
+}
+
 /// Whether the process's executions would be checked. A file system's files are sorted out by their device.
 fn in_scope(process: &Process, scope: &Scope) -> bool {
     let Scope::Cgroup(path) = scope else { return true };
@@ -86,4 +118,25 @@ fn in_scope(process: &Process, scope: &Scope) -> bool {
     // Version 2 has the hierarchy number 0, and its paths begin at the mount that `path` is below.
     let own = groups.iter().find(|group| group.hierarchy == 0).map(|group| group.pathname.trim_matches('/'));
     own.is_some_and(|own| Path::new("/sys/fs/cgroup").join(own).starts_with(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pam_modules_are_found_where_distributions_have_them() {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["lib/security", "usr/lib/x86_64-linux-gnu/security", "usr/lib64/security", "usr/lib/other"] {
+            let folder = root.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            for name in ["pam_unix.so", "pam.conf"] {
+                fs::write(folder.join(name), "").unwrap();
+            }
+        }
+        let mut found = pam_modules(root.path());
+        found.sort();
+        let wanted = ["lib/security", "usr/lib/x86_64-linux-gnu/security", "usr/lib64/security"];
+        assert_eq!(found, wanted.map(|folder| root.path().join(folder).join("pam_unix.so")));
+    }
 }
