@@ -46,11 +46,10 @@ static __always_inline int check_own(struct linux_binprm *bprm)
 	struct task_struct *task = bpf_get_current_task_btf();
 	const struct tm_policy *policy = active_policy();
 
-	if (!guards(policy))
-		return 0;
+	/* Before there is a guard, too: the daemon starts while the policy is still off. */
 	if (has_own_name(bprm->file))
 		learn_digest(bprm->file);
-	if (!(roles_of_inode(bprm->file->f_inode) & TM_ROLES_OWN))
+	if (!guards(policy) || !(roles_of_inode(bprm->file->f_inode) & TM_ROLES_OWN))
 		return 0;
 	bpf_bprm_opts_set(bprm, BPF_F_BPRM_SECUREEXEC);
 	if (!task->ptrace || roles_of_tracer(task) & TM_ROLES_OWN)
