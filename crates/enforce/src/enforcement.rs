@@ -62,7 +62,7 @@ impl Enforcement {
     /// The enforcement that is running; `None` if there is none.
     ///
     /// # Errors
-    /// No BPF file system, no permission, or pins of another version.
+    /// No BPF file system, no permission, pins of another version, or something that lies over a pin.
     pub fn running() -> Result<Option<Self>, EnforceError> {
         if !pins::exist()? {
             return Ok(None);
@@ -81,6 +81,7 @@ impl Enforcement {
         if found != ABI_VERSION && found != 0 {
             return Err(EnforceError::AbiMismatch { expected: ABI_VERSION, found });
         }
+        pins::check()?;
         Ok(Some(enforcement))
     }
 

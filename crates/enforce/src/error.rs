@@ -42,6 +42,17 @@ pub enum EnforceError {
         /// The pinned map.
         path: PathBuf,
     },
+    /// What is found by a pin's name need not be what was pinned.
+    #[error(
+        "expected {path} as it was pinned, but {reason}; unmount or remove what does not belong there, or restart the \
+         machine"
+    )]
+    ForeignPin {
+        /// The pin.
+        path: PathBuf,
+        /// What was found.
+        reason: &'static str,
+    },
     /// A map holds something that this version cannot read.
     #[error("expected {expected} in the pinned map {map}, found {found} bytes")]
     MapContent {

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapCore, MapHandle, Object};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
 use crate::EnforceError;
 
@@ -60,6 +61,33 @@ pub(crate) fn map(name: &'static str) -> Result<MapHandle, EnforceError> {
         }
         _ => EnforceError::kernel(format!("open {}", path.display()))(error),
     })
+}
+
+/// Fails if something lies over a pin, or a pin has a second name: then a map that is opened by its name need not be the
+/// one that the kernel's programs use.
+pub(crate) fn check() -> Result<(), EnforceError> {
+    let pins = all()?;
+    check_mounts(Path::new(BPFFS), pins.iter().map(PathBuf::as_path))
+}
+
+fn check_mounts<'a>(top: &Path, pins: impl Iterator<Item = &'a Path>) -> Result<(), EnforceError> {
+    let look = |path: &Path| {
+        statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MNT_ID | StatxFlags::BASIC_STATS)
+            .map_err(|errno| EnforceError::io(format!("look at {}", path.display()))(errno.into()))
+    };
+    let mount = look(top)?.stx_mnt_id;
+    for path in pins {
+        let found = look(path)?;
+        let reason = if found.stx_mnt_id != mount {
+            "something is mounted over it"
+        } else if !FileType::from_raw_mode(found.stx_mode.into()).is_dir() && found.stx_nlink != 1 {
+            "it has more than one name"
+        } else {
+            continue;
+        };
+        return Err(EnforceError::ForeignPin { path: path.to_owned(), reason });
+    }
+    Ok(())
 }
 
 /// The names pinned in a subfolder of the set that counts.
@@ -116,4 +144,22 @@ fn remove(path: &Path) -> Result<(), EnforceError> {
 fn check_bpffs() -> Result<(), EnforceError> {
     let found = rustix::fs::statfs(BPFFS).is_ok_and(|fs| u64::try_from(fs.f_type).is_ok_and(|t| t == BPF_FS_MAGIC));
     if found { Ok(()) } else { Err(EnforceError::NoBpffs { path: BPFFS.into() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_over_a_pin_and_a_second_name_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        fs::write(&one, "").unwrap();
+        let check = |path: &Path| check_mounts(folder.path(), [folder.path(), path].into_iter());
+        check(&one).unwrap();
+        fs::hard_link(&one, &other).unwrap();
+        assert!(check(&one).unwrap_err().to_string().contains("more than one name"));
+        // Any file of another mount.
+        assert!(check(Path::new("/proc/version")).unwrap_err().to_string().contains("mounted over"));
+    }
 }
