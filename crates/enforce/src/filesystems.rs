@@ -31,9 +31,10 @@ const KNOWN: &[Known] = &[
     known("ubifs", 0x2405_1905, Treatment::Cache),
     known("jffs2", 0x72b6, Treatment::Cache),
     known("erofs", 0xe0f5_e1e2, Treatment::Cache),
+    // Its server is a process of this machine, anybody's: it can show the hash one content and the mapping another.
+    known("fuse", 0x6573_5546, Treatment::Deny),
     // Another machine may write, or a server may lie.
     known("nfs", 0x6969, Treatment::Hash),
-    known("fuse", 0x6573_5546, Treatment::Hash),
     known("cifs", 0xff53_4d42, Treatment::Hash),
     known("smb2", 0xfe53_4d42, Treatment::Hash),
     known("smb", 0x517b, Treatment::Hash),
@@ -118,6 +119,16 @@ mod tests {
         assert_eq!(last(0x6969), Some(Treatment::Hash));
         assert_eq!(last(0x794c_7630), Some(Treatment::Deny));
         assert_eq!(last(0x0102_1994), Some(Treatment::Cache));
+    }
+
+    #[test]
+    fn what_any_process_can_serve_is_refused_unless_it_is_named() {
+        const FUSE: u64 = 0x6573_5546;
+        let last = |rules: &[FileSystemRule]| {
+            table(rules, false).iter().rfind(|(found, _)| *found == FUSE).map(|(_, treatment)| *treatment)
+        };
+        assert_eq!(last(&[]), Some(Treatment::Deny));
+        assert_eq!(last(&["fuse=hash".parse().expect("known")]), Some(Treatment::Hash));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Policy {
     pub ptrace: Action,
     /// Modules, firmware and kexec images that come from memory instead of a file.
     pub kernel_buffers: Action,
-    /// Refuse what is on file systems that can change unseen (network, FUSE, overlay), instead of hashing it at every use.
+    /// Refuse what is on file systems that can change unseen (network, overlay), instead of hashing it at every use.
     pub refuse_uncacheable: bool,
     /// Exceptions by file system.
     pub file_systems: Vec<FileSystemRule>,

@@ -23,7 +23,7 @@ struct named {
 	attack *run;
 };
 
-extern const struct named memory_attacks[], process_attacks[], file_attacks[], kernel_attacks[], bpf_attacks[],
+extern const struct named memory_attacks[], process_attacks[], file_attacks[], kernel_attacks[], bpf_attacks[], fuse_attacks[],
 	rival_attacks[];
 
 #define PAGE 4096

@@ -48,7 +48,7 @@ int main(int count, char **arguments)
 {
 	const struct named *const lists[] = {
 		plain, memory_attacks, process_attacks, file_attacks, kernel_attacks, bpf_attacks,
-		rival_attacks,
+		fuse_attacks, rival_attacks,
 	};
 	/* As the interpreter of a script or by binfmt_misc it is not told what to do: that it runs is enough. */
 	const char *name = count > 1 && arguments[1][0] != '/' ? arguments[1] : "nothing";

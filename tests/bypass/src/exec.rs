@@ -15,7 +15,7 @@ use rustix::fs::{CWD, MemfdFlags, RenameFlags, SealFlags};
 
 use crate::arena::{self, Arena, marked, run};
 use crate::attribute::copy_signature;
-use crate::{Rule, Technique, race};
+use crate::{Rule, Technique, fuse, race};
 
 const UNSIGNED: &[&str] = &["unsigned"];
 /// Kernels before 6.8 look at no signature.
@@ -127,6 +127,11 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
     )
     .rule(Rule::Processes)
     .module("overlay"),
+    fuse::PROGRAM,
+    fuse::CHANGES,
+    fuse::CHANGES_BELOW,
+    fuse::PROGRAM_HASHED,
+    fuse::CHANGES_HASHED,
     Technique::new(
         "memory_file_program",
         "Start a program from a memory file (memfd_create)",
@@ -245,7 +250,7 @@ fn bind_mount(arena: &Arena) -> io::Result<()> {
 }
 
 /// Mounts in a namespace of this process, so that nobody else sees them; the process is the technique's own.
-fn own_namespace() -> io::Result<()> {
+pub(crate) fn own_namespace() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
     Ok(())

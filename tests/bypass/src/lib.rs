@@ -9,6 +9,7 @@ mod arena;
 mod attribute;
 mod beside;
 mod exec;
+mod fuse;
 mod guard;
 mod interpreter;
 mod kernel;

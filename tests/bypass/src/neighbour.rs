@@ -48,7 +48,7 @@ impl Technique {
     #[must_use]
     pub fn is_general(&self) -> bool {
         let stopped_by_all = matches!(self.outcome, Outcome::KernelStops(_) | Outcome::Rightful);
-        self.rule != Rule::Guard && self.options.is_empty() && !stopped_by_all
+        self.rule != Rule::Guard && self.options.is_empty() && self.policy.is_empty() && !stopped_by_all
     }
 
     /// What is recorded.

@@ -49,6 +49,8 @@ pub struct Technique {
     pub outcome: Outcome,
     /// The policy's options for it: an option, and the name of the arena's file that it takes.
     pub options: &'static [(&'static str, &'static str)],
+    /// What the policy says for it beside that, word by word.
+    pub policy: &'static [&'static str],
     /// The first kernel that has what it is about.
     pub since: (u32, u32),
     /// The kernel module that it needs.
@@ -78,6 +80,7 @@ impl Technique {
             rule: Rule::Files,
             outcome: Outcome::Stopped(NOT_PERMITTED, reasons),
             options: &[],
+            policy: &[],
             since: (0, 0),
             module: None,
             kernel_stops_from: None,
@@ -94,6 +97,10 @@ impl Technique {
 
     pub(crate) const fn options(self, options: &'static [(&'static str, &'static str)]) -> Self {
         Self { options, ..self }
+    }
+
+    pub(crate) const fn policy(self, policy: &'static [&'static str]) -> Self {
+        Self { policy, ..self }
     }
 
     pub(crate) const fn since(self, major: u32, minor: u32) -> Self {

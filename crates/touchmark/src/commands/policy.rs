@@ -49,7 +49,7 @@ pub(crate) struct PolicyArgs {
     /// Modules, firmware and kexec images from memory instead of a file
     #[arg(long, value_enum, default_value_t = ActionArg::Deny, value_name = "ACTION")]
     kernel_buffers: ActionArg,
-    /// Refuse programs on network, FUSE and overlay file systems; otherwise they are hashed at every use
+    /// Refuse programs on network and overlay file systems; otherwise they are hashed at every use
     #[arg(long)]
     refuse_uncacheable: bool,
     /// How files of one kind of file system are treated: NAME=cache, NAME=hash (at every use) or NAME=deny

@@ -36,7 +36,7 @@ const fn trials() -> [Trial; COUNT] {
         let mut index = 0;
         while index < techniques.len() {
             // For the first of a family, which tries them all.
-            trials[next] = named(techniques[index].name, try_technique).seconds(300);
+            trials[next] = named(techniques[index].name, try_technique).seconds(480);
             next += 1;
             index += 1;
         }

@@ -23,7 +23,9 @@ pub(crate) fn run(techniques: &[&'static Technique]) -> Result<Results> {
     let mut results = Results::new();
     let mut left = techniques.to_vec();
     while let Some(first) = left.first().copied() {
-        let alike = |other: &&Technique| other.rule == first.rule && other.options == first.options;
+        let alike = |other: &&Technique| {
+            other.rule == first.rule && other.options == first.options && other.policy == first.policy
+        };
         let (now, later) = left.into_iter().partition(|other| alike(other));
         together(now, &mut results)?;
         left = later;
@@ -90,6 +92,7 @@ fn enforce(site: &Site, first: &Technique, arenas: &[(&Technique, Arena)]) -> Re
             words.extend([(*option).to_owned(), text(&arena.path(file)).to_owned()]);
         }
     }
+    words.extend(first.policy.iter().map(|&word| word.to_owned()));
     touchmark_ok(&words)?;
     admit(&arenas.iter().flat_map(|(_, arena)| arena.approved()).collect::<Vec<_>>())
 }
