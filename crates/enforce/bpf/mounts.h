@@ -12,7 +12,10 @@
 /* More steps than this nobody takes: what cannot be seen to its end is refused. */
 #define MOUNT_STEPS (1 << 14)
 
-/* A walk through the mounts at and below `root`, depth first. */
+/*
+ * A walk through the mounts at and below `root`, depth first. It lies in the task's scratch memory: before 6.7 the
+ * verifier believes that a loop's body sees nothing on the stack but what was there before the first round.
+ */
 struct mount_walk {
 	struct mount *root;
 	struct mount *at;
@@ -33,8 +36,9 @@ static __always_inline bool takes_guarded_along(struct mount *mount)
 	return BPF_CORE_READ(mount, mnt_parent, mnt_group_id) && bpf_map_lookup_elem(&guarded, &key);
 }
 
-static long next_mount(__u32 number, struct mount_walk *walk)
+static long next_mount(__u32 number, struct mount_walk **context)
 {
+	struct mount_walk *walk = *context;
 	struct mount *at = walk->at, *parent = BPF_CORE_READ(at, mnt_parent);
 	struct list_head *next, *end;
 
@@ -69,12 +73,22 @@ static long next_mount(__u32 number, struct mount_walk *walk)
 /* Only a lazy unmount takes what is below along. */
 static __always_inline bool takes_along(struct mount *mount, int flags)
 {
-	struct mount_walk walk = { .root = mount, .at = mount };
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mount_walk *walk;
+	struct scratch *scratch;
+	bool taken;
 
 	if (!(flags & MNT_DETACH))
 		return takes_guarded_along(mount);
+	scratch = take_scratch(task);
+	if (!scratch)
+		return true;
+	walk = (struct mount_walk *)scratch->signature;
+	*walk = (struct mount_walk){ .root = mount, .at = mount };
 	bpf_loop(MOUNT_STEPS, next_mount, &walk, 0);
-	return walk.refused || !walk.finished;
+	taken = walk->refused || !walk->finished;
+	bpf_task_storage_delete(&scratches, task);
+	return taken;
 }
 
 static __always_inline int check_unmount(struct vfsmount *mounted, int flags)

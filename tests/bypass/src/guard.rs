@@ -26,7 +26,8 @@ const fn guarded(name: &'static str, about: &'static str, attempt: fn(&Arena) ->
 pub(crate) const TECHNIQUES: &[Technique] = &[
     guarded("unlink_pin", "Remove a pinned link, which detaches its program", |_| {
         fs::remove_file(format!("{PINS}/links/check_exec"))
-    }),
+    })
+    .harms(),
     guarded("rename_pins", "Move the pins away", rename_pins),
     guarded("unmount_pins", "Unmount the BPF file system", |_| Ok(umount2("/sys/fs/bpf", MntFlags::MNT_DETACH)?)),
     guarded("unmount_above", "Detach the mount above it (umount -l /sys)", |_| {
@@ -37,9 +38,10 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
     }),
     guarded("map_by_number", "Reach the map of the policy by its number and write", |arena| {
         arena.attack("write-map", NOTHING)
-    }),
+    })
+    .harms(),
     guarded("program_by_number", "Reach a program by its number", |arena| arena.attack("open-program", NOTHING)),
-    guarded("kill_daemon", "kill -9 of touchmarkd", |_| signal(Signal::SIGKILL)),
+    guarded("kill_daemon", "kill -9 of touchmarkd", |_| signal(Signal::SIGKILL)).harms(),
     guarded("stop_daemon", "kill -STOP of touchmarkd", |_| signal(Signal::SIGSTOP)),
     guarded("trace_daemon", "PTRACE_ATTACH to touchmarkd", |arena| arena.attack("attach-to", [daemon()?.to_string()])),
     guarded("trace_then_exec", "Trace a process that becomes touchmark, from a program that may trace", |arena| {

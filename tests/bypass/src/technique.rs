@@ -57,6 +57,8 @@ pub struct Technique {
     pub module: Option<&'static str>,
     /// From this kernel on it fails by itself where there is no rule, with this error.
     pub kernel_stops_from: Option<((u32, u32), Errno)>,
+    /// Where it works, what enforces is broken afterwards.
+    pub harms: bool,
 }
 
 type Step = fn(&Arena) -> io::Result<()>;
@@ -84,6 +86,7 @@ impl Technique {
             since: (0, 0),
             module: None,
             kernel_stops_from: None,
+            harms: false,
         }
     }
 
@@ -109,6 +112,10 @@ impl Technique {
 
     pub(crate) const fn kernel_stops_from(self, major: u32, minor: u32, errno: Errno) -> Self {
         Self { kernel_stops_from: Some(((major, minor), errno)), ..self }
+    }
+
+    pub(crate) const fn harms(self) -> Self {
+        Self { harms: true, ..self }
     }
 
     pub(crate) const fn module(self, module: &'static str) -> Self {
