@@ -20,6 +20,7 @@ mod neighbours;
 mod report;
 mod revocation_lists;
 mod revoke;
+mod revoke_sealed;
 mod robust;
 mod rules;
 mod runner;
@@ -49,6 +50,7 @@ static MODULES: &[(&str, &[Trial])] = &[
     ("upgrade", upgrade::TRIALS),
     ("model", model::TRIALS),
     ("revoke", revoke::TRIALS),
+    ("revoke_sealed", revoke_sealed::TRIALS),
     ("revocation_lists", revocation_lists::TRIALS),
     ("faults", faults::TRIALS),
     ("bytes", bytes::TRIALS),
