@@ -14,6 +14,7 @@ use crate::EnforceError;
 /// Makes a sealed keyring of the certificates. On error nothing is left behind. Each generation has its own name,
 /// because a second keyring of the same name would push the one in use out at once.
 pub(crate) fn create(certificates: &[Certificate], generation: u32) -> Result<KeySerial, EnforceError> {
+    keyring::possess_user_keyring().map_err(EnforceError::io("reach root's keyring in the kernel"))?;
     let name = CString::new(format!("touchmark-{generation}")).unwrap_or_default();
     let serial =
         keyring::create_keyring(&name, USER_KEYRING).map_err(EnforceError::io("create a keyring in the kernel"))?;

@@ -11,6 +11,18 @@ pub struct KeySerial(pub i32);
 /// The calling user's own keyring (`user-keyring(7)`). It outlives the process; for root it is never freed.
 pub const USER_KEYRING: KeySerial = KeySerial(libc::KEY_SPEC_USER_KEYRING);
 
+/// The calling process' own keyring, gone with it (`process-keyring(7)`).
+const PROCESS_KEYRING: KeySerial = KeySerial(libc::KEY_SPEC_PROCESS_KEYRING);
+
+/// Gives this process the rights of a possessor over what is in the user's keyring. A service of systemd has a session
+/// keyring without it, and could not even fill a keyring that it made there.
+///
+/// # Errors
+/// What `keyctl` reports.
+pub fn possess_user_keyring() -> io::Result<()> {
+    keyctl(libc::KEYCTL_LINK, USER_KEYRING, i64::from(PROCESS_KEYRING.0)).map(drop)
+}
+
 /// Creates an empty keyring called `name` and links it to `parent` (`add_key(2)`). A keyring of that name in `parent`
 /// loses its link, and is destroyed if that was the last.
 ///

@@ -12,7 +12,9 @@ use nix::unistd::Pid;
 use rustix::io::Errno;
 
 use crate::sh::{self, Folder};
-use crate::site::{Site, event_by, generate_key, refused, runs, soon, status, text, touchmark, touchmark_ok};
+use crate::site::{
+    Site, event_by, generate_key, kernel_verifies, refused, runs, soon, status, text, touchmark, touchmark_ok,
+};
 use crate::trial::{Trial, trial};
 
 pub(crate) const TRIALS: &[Trial] = &[
@@ -20,6 +22,7 @@ pub(crate) const TRIALS: &[Trial] = &[
     trial("order_does_not_outlive_enforcement", &[], order_does_not_outlive_enforcement).seconds(180),
     trial("root_does_not_end_it_by_hand", &[], root_does_not_end_it_by_hand).seconds(180),
     trial("daemon_killed_by_its_control_group_lets_nothing_in", &[], killed_by_its_control_group).seconds(180),
+    trial("service_without_roots_keyring_enforces", &[], service_without_roots_keyring_enforces).seconds(180),
     trial("replaced_state_file_makes_no_other_certificate_count", &[], replaced_state_file).seconds(180),
 ];
 
@@ -147,6 +150,20 @@ fn killed_by_its_control_group() -> Result<()> {
     touchmark_ok(["enforce", "--scope", &site.scope()])?;
     let pid = daemon()?;
     ensure!(kill(pid, Signal::SIGKILL).is_err(), "expected the new daemon to be guarded, too");
+    refused(&unsigned)
+}
+
+/// A service of systemd has a session keyring that does not lead to root's own.
+fn service_without_roots_keyring_enforces() -> Result<()> {
+    let site = Site::new()?;
+    let (signed, unsigned) = (site.program("/usr/bin/true", "signed")?, site.program("/usr/bin/id", "unsigned")?);
+    site.sign_in("xattr", &signed)?;
+    let (certificate, scope) = (site.certificate(), site.scope());
+    let words = ["touchmark", "enforce", "--cert", text(&certificate), "--scope", &scope];
+    sh::succeed(["keyctl", "session", "-"].iter().chain(&words))?;
+    if kernel_verifies() {
+        runs(&signed)?;
+    }
     refused(&unsigned)
 }
 
