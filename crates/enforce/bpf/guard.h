@@ -76,7 +76,7 @@ static __always_inline int check_load(int command, union bpf_attr *attribute)
 	return 0;
 }
 
-/* A process that names another file as its program would have that one's role. */
+/* A process that names another file as its program would have that one's role: it is as good as writing into that. */
 static __always_inline int check_new_name(int option, unsigned long what)
 {
 	struct verdict verdict = { .hook = TM_HOOK_PRCTL, .reason = TM_DENY_GUARDED, .action = TM_ACTION_DENY };
@@ -87,7 +87,7 @@ static __always_inline int check_new_name(int option, unsigned long what)
 		return 0;
 	if (!policy || policy->mode == TM_MODE_OFF || roles_of(task) & TM_ROLE_DEBUGGER)
 		return 0;
-	if (!guards(policy) && !task_in_scope(policy, task))
+	if (!guards(policy) && (policy->ptrace == TM_ACTION_ALLOW || !task_in_scope(policy, task)))
 		return 0;
 	return conclude_by_program(task, policy, &verdict);
 }
