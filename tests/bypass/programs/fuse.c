@@ -171,7 +171,7 @@ static int with_served(const char *place, struct served *served, int (*use)(cons
 	char options[128], path[PAGE];
 	pid_t server, user;
 
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,max_read=%d", device, READ_MAX);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,max_read=%d", device, READ_MAX);
 	snprintf(path, sizeof(path), "%s/" NAME, below ? merged : place);
 	if (device < 0 || mount("fuse", place, "fuse", MS_NODEV | MS_NOSUID, options))
 		return errno;
