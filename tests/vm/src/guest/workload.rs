@@ -21,7 +21,7 @@ pub(crate) const S0: [&str; 18] = [
     "cp", "df", "echo", "false", "grep", "kill", "less", "ls", "mkdir", "mount", "mv", "rm", "rmdir", "tar", "touch",
     "true", "umount", "uname",
 ];
-/// What [`build`] starts: a shell and a compiler for each file, as `make` does for a kernel.
+/// What [`Times::build`] starts: a shell and a compiler for each file, as `make` does for a kernel.
 pub(crate) const BUILDERS: [&str; 3] = ["/usr/bin/make", "/usr/bin/dash", "/usr/bin/tcc"];
 
 /// Sizes of programs that nothing is known of yet, in bytes.
