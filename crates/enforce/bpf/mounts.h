@@ -24,11 +24,6 @@ struct mount_walk {
 	bool finished;
 };
 
-static __always_inline struct mount *mount_of(struct list_head *link)
-{
-	return (void *)link - __builtin_preserve_field_info(((struct mount *)0)->mnt_child, BPF_FIELD_BYTE_OFFSET);
-}
-
 static __always_inline bool takes_guarded_along(struct mount *mount)
 {
 	struct tm_guarded key = { .kind = TM_GUARDED_FILESYSTEM, .device = BPF_CORE_READ(mount, mnt.mnt_sb, s_dev) };
@@ -40,7 +35,7 @@ static long next_mount(__u32 number, struct mount_walk **context)
 {
 	struct mount_walk *walk = *context;
 	struct mount *at = walk->at, *parent = BPF_CORE_READ(at, mnt_parent);
-	struct list_head *next, *end;
+	struct list_head *next;
 
 	if (!walk->leaving) {
 		if (takes_guarded_along(at)) {
@@ -48,11 +43,10 @@ static long next_mount(__u32 number, struct mount_walk **context)
 			return 1;
 		}
 		next = BPF_CORE_READ(at, mnt_mounts.next);
-		end = (void *)at + __builtin_preserve_field_info(((struct mount *)0)->mnt_mounts, BPF_FIELD_BYTE_OFFSET);
-		if (next == end)
+		if (next == &at->mnt_mounts)
 			walk->leaving = true;
 		else
-			walk->at = mount_of(next);
+			walk->at = container_of(next, struct mount, mnt_child);
 		return 0;
 	}
 	if (at == walk->root) {
@@ -60,11 +54,10 @@ static long next_mount(__u32 number, struct mount_walk **context)
 		return 1;
 	}
 	next = BPF_CORE_READ(at, mnt_child.next);
-	end = (void *)parent + __builtin_preserve_field_info(((struct mount *)0)->mnt_mounts, BPF_FIELD_BYTE_OFFSET);
-	if (next == end) {
+	if (next == &parent->mnt_mounts) {
 		walk->at = parent;
 	} else {
-		walk->at = mount_of(next);
+		walk->at = container_of(next, struct mount, mnt_child);
 		walk->leaving = false;
 	}
 	return 0;
@@ -94,8 +87,7 @@ static __always_inline bool takes_along(struct mount *mount, int flags)
 static __always_inline int check_unmount(struct vfsmount *mounted, int flags)
 {
 	struct verdict verdict = { .hook = TM_HOOK_UMOUNT, .reason = TM_DENY_GUARDED, .action = TM_ACTION_DENY };
-	struct mount *mount = (void *)mounted - __builtin_preserve_field_info(((struct mount *)0)->mnt,
-									      BPF_FIELD_BYTE_OFFSET);
+	struct mount *mount = container_of(mounted, struct mount, mnt);
 	const struct tm_policy *policy = guarding_policy(TM_GUARDED_MOUNT, 0, BPF_CORE_READ(mount, mnt_id));
 	struct task_struct *task = bpf_get_current_task_btf();
 

@@ -64,8 +64,7 @@ static __always_inline bool is_open_memory_file(struct inode *inode)
 		return false;
 	if (inode->i_sb->s_magic != TMPFS_MAGIC)
 		return true;
-	memory = (void *)inode - __builtin_preserve_field_info(((struct shmem_inode_info *)0)->vfs_inode,
-							       BPF_FIELD_BYTE_OFFSET);
+	memory = container_of(inode, struct shmem_inode_info, vfs_inode);
 	return (BPF_CORE_READ(memory, seals) & all) != all;
 }
 
